@@ -1,0 +1,1 @@
+"""Everything in a region: broker, ingest, serving, feedback store, training recipes, commands."""

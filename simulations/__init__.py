@@ -1,0 +1,1 @@
+"""The real cores on virtual time, and the benchmarks beside them."""

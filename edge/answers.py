@@ -1,0 +1,85 @@
+"""A sample, and what the application is told about it."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.bundle.manifest import Manifest
+from shared.ids import SampleId
+
+AnswerSource = Literal["edge", "cloud", "fused"]
+Route = Literal["accepted", "escalated", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One input, as the device captured it."""
+
+    id: SampleId
+    tensor: NDArray[np.uint8]  # the model's input shape, without the batch axis
+    captured_at: float  # Unix seconds by this device's clock; for people
+    arrived: float = field(default_factory=time.monotonic)  # latencies count from here
+    origin: str = ""  # which source it came from: "api", "folder:/data/in", "replay:test.npz"
+    position: str = ""  # where in that source: a file name, an index
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One prediction. A sample has one provisional answer at most and one final one at most.
+
+    `final` is False while the cloud is asked. A sample that is given up keeps its edge answer:
+    `given_up` then names the loss ledger's reason and `final` is True.
+    """
+
+    id: SampleId
+    label: int
+    confidence: float
+    source: AnswerSource
+    route: Route
+    model_version: str
+    final: bool
+    latency_ms: float  # since the sample arrived
+    origin: str = ""
+    position: str = ""
+    given_up: str = ""
+    edge_label: int = -1  # what the edge said at first; equals `label` when source is "edge"
+    first_latency_ms: float = 0.0  # of the edge's own answer
+    uplink_bytes: int = 0  # MQTT payload bytes that this sample cost on the way up
+
+
+class Corrections(Protocol):
+    """One subscriber's stream of final answers; bounded, closed when its reader is too slow."""
+
+    async def next(self) -> Answer: ...
+
+    def close(self) -> None: ...
+
+
+class Answering(Protocol):
+    """What sources and the local API ask of the agent."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    @property
+    def ready(self) -> bool: ...
+
+    async def answer(self, sample: Sample) -> Answer:
+        """The edge's answer, now. When it is not final its escalation is on disk already.
+
+        Raises `Malformed` for a tensor that is not the model's, `Overloaded`, `Unavailable`.
+        """
+        ...
+
+    async def final(self, sample: SampleId, within_s: float) -> Answer:
+        """Wait for the final answer. Raises `DeadlineMissed`, or `Unknown` for an unknown id."""
+        ...
+
+    def find(self, sample: SampleId) -> Answer | None:
+        """The newest answer that is still remembered."""
+        ...
+
+    def corrections(self) -> Corrections: ...

@@ -1,0 +1,1 @@
+"""What runs a variant: onnxruntime, openvino, tensorrt. Probed, ranked, never assumed."""

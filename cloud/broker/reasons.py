@@ -45,6 +45,7 @@ CONNECT_RETURN_CODE: Final[dict[ReasonCode, int]] = {
     ReasonCode.CLIENT_IDENTIFIER_NOT_VALID: 2,
     ReasonCode.SERVER_UNAVAILABLE: 3,
     ReasonCode.SERVER_BUSY: 3,
+    ReasonCode.QUOTA_EXCEEDED: 3,
     ReasonCode.BAD_USER_NAME_OR_PASSWORD: 4,
     ReasonCode.NOT_AUTHORIZED: 5,
 }

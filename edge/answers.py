@@ -1,6 +1,7 @@
 """A sample, and what the application is told about it."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -83,3 +84,45 @@ class Answering(Protocol):
         ...
 
     def corrections(self) -> Corrections: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a source has come. It reaches the disk in one transaction with its samples."""
+
+    source: str  # the source's name, the same after a restart: "replay:/data/test.npz 0/3"
+    position: str  # whatever the source needs to go on from; at most 64 KiB
+
+
+class Intake(Protocol):
+    """What a source hands its samples to."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    def cursor(self, source: str) -> str | None:
+        """The position that this source last recorded; None the first time."""
+        ...
+
+    async def take(self, samples: Sequence[Sample], cursor: Cursor | None = None) -> list[Answer]:
+        """Answer and record a chunk (a few ms worth of samples), with its cursor, all or nothing.
+
+        Yields to the event loop and waits while the disk is behind. What is returned is on its
+        way to the disk; await `durable` where it must be there (before a file is deleted).
+        Raises `Malformed` for a tensor that is not the model's, before anything is recorded.
+        """
+        ...
+
+    async def durable(self) -> None:
+        """Return once everything taken so far is on disk, or is in the loss ledger."""
+        ...
+
+
+class Source(Protocol):
+    """One long-running supplier of samples."""
+
+    async def run(self, intake: Intake) -> None:
+        """Supply samples until the end of the source or `drain`."""
+        ...
+
+    def drain(self) -> None: ...

@@ -1,8 +1,8 @@
 """The topic tree, in one place: build and parse side by side.
 
-    hy/v1/{device}/up/esc      escalations and audits, msgpack, QoS 1     device -> workers
-    hy/v1/{device}/up/state    presence, flat JSON, retained, last will   device -> anyone
-    hy/v1/{device}/down/ans    answers and refusals, msgpack, QoS 1       worker -> device
+hy/v1/{device}/up/esc      escalations and audits, msgpack, QoS 1     device -> workers
+hy/v1/{device}/up/state    presence, flat JSON, retained, last will   device -> anyone
+hy/v1/{device}/down/ans    answers and refusals, msgpack, QoS 1       worker -> device
 """
 
 from shared.errors import Malformed

@@ -14,10 +14,10 @@ MOVE_PIXELS = 2
 ERASE_PIXELS = 8
 
 
-def flip(x: Tensor, g: Generator) -> Tensor:
-    """Mirror half of the images left to right."""
+def flip(x: Tensor, g: Generator) -> tuple[Tensor, Tensor]:
+    """Mirror half of the images left to right; also which ones, as booleans [N]."""
     chosen = torch.rand(len(x), generator=g) < 0.5
-    return torch.where(chosen[:, None, None], x.flip(2), x)
+    return torch.where(chosen[:, None, None], x.flip(2), x), chosen
 
 
 def move(x: Tensor, g: Generator) -> Tensor:

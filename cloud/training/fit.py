@@ -3,7 +3,6 @@
 import logging
 import os
 import time
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional as f
 
 from cloud.training import augment
@@ -42,18 +41,19 @@ def fit(
     data: Split,
     plan: Plan,
     *,
-    teacher: Callable[[Tensor], Tensor] | None = None,
+    teacher_logits: NDArray[np.float32] | None = None,
     checkpoint: Path | None = None,
 ) -> nn.Module:
     """Train `model` in place; returns its weight-averaged copy in evaluation mode.
 
-    `teacher` maps uint8 images [N, 28, 28] to logits. With `checkpoint` the run resumes after
-    the last finished epoch; the file is replaced atomically and removed by nobody.
+    `teacher_logits` [2, N, classes] are a teacher's for each image as it is and mirrored. With
+    `checkpoint` the run resumes after the last finished epoch; the file is replaced atomically.
     Raises `FloatingPointError` at the first loss that is not finite.
     """
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
     averaged = deepcopy(model)
     images, labels = torch.from_numpy(data.images.copy()), torch.from_numpy(data.labels)
+    soft = None if teacher_logits is None else torch.from_numpy(teacher_logits)
     steps_per_epoch = -(-len(data) // plan.batch)
     optimizer = torch.optim.SGD(
         _decayed(model, plan.weight_decay), plan.learning_rate_max, momentum=0.9, nesterov=True
@@ -70,11 +70,14 @@ def fit(
         model.train()
         total = 0.0
         for chosen in torch.randperm(len(data), generator=g).split(plan.batch):
-            clean = _gentle(images[chosen].float(), plan, epoch, g)
-            x = augment.bad_day(clean, g, plan.bad_day_share)
+            x, mirrored = augment.flip(images[chosen].float(), g)
+            if plan.moves and epoch < plan.epochs * 3 // 4:
+                x = augment.erase(augment.move(x, g), g)
+            x = augment.bad_day(x, g, plan.bad_day_share)
             with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
                 logits = model(x)
-            loss = _loss(logits.float(), labels[chosen], plan, teacher(x) if teacher else None)
+            target = None if soft is None else soft[mirrored.long(), chosen]
+            loss = _loss(logits.float(), labels[chosen], plan, target)
             if not torch.isfinite(loss):
                 raise FloatingPointError(f"epoch {epoch}: loss is {loss.item()}")
             optimizer.zero_grad(set_to_none=True)
@@ -95,15 +98,11 @@ def fit(
 def logits_of(model: nn.Module, images: NDArray[np.uint8], batch: int = 500) -> NDArray[np.float32]:
     """Logits [N, classes] of uint8 images [N, 28, 28]."""
     model.eval()
-    parts = [model(torch.from_numpy(part.copy())) for part in np.split(images, range(batch, len(images), batch))]
+    parts = [
+        model(torch.from_numpy(part.copy()))
+        for part in np.split(images, range(batch, len(images), batch))
+    ]
     return np.asarray(torch.cat(parts).float().numpy(), np.float32)
-
-
-def _gentle(x: Tensor, plan: Plan, epoch: int, g: Generator) -> Tensor:
-    x = augment.flip(x, g)
-    if plan.moves and epoch < plan.epochs * 3 // 4:
-        x = augment.erase(augment.move(x, g), g)
-    return x
 
 
 def _loss(logits: Tensor, labels: Tensor, plan: Plan, soft: Tensor | None) -> Tensor:

@@ -16,8 +16,13 @@ Precision = Literal["int8", "fp16", "bf16", "fp32"]
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,3}")
 
 
+def is_plain_path(path: str) -> bool:
+    """At most four plain names of ASCII letters, digits, '.', '_', '-': nothing leads outside."""
+    return len(path) <= 200 and _PLAIN_PATH.fullmatch(path) is not None
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class File(_Part):
@@ -29,7 +34,7 @@ class File(_Part):
 
     @model_validator(mode="after")
     def _inside(self) -> Self:
-        if not _PLAIN_PATH.fullmatch(self.path) or len(self.path) > 200:
+        if not is_plain_path(self.path):
             raise ValueError(f"path {self.path[:80]!r} is not a plain relative path")
         return self
 

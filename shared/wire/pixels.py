@@ -67,18 +67,24 @@ class Decoder:
             raise Malformed(f"payload of {payload.dtype[:40]!r}; raw samples travel as uint8")
         size = math.prod(payload.shape)
         if size > TENSOR_BYTES_MAX:
-            raise TooLarge(f"payload shape {payload.shape} is {size} bytes; at most {TENSOR_BYTES_MAX}")
+            raise TooLarge(
+                f"payload shape {payload.shape} is {size} bytes; at most {TENSOR_BYTES_MAX}"
+            )
         match payload.codec:
             case "raw":
                 content = payload.data
             case "zstd":
                 content = self._decompress(self._plain, payload.data, size)
             case "grey4":
-                content = self._decompress(self._decompressor(payload.dictionary), payload.data, size)
+                content = self._decompress(
+                    self._decompressor(payload.dictionary), payload.data, size
+                )
             case other:
                 raise Malformed(f"payload codec {other[:40]!r}; there are raw, zstd and grey4")
         if len(content) != size:
-            raise Malformed(f"payload holds {len(content)} bytes; shape {payload.shape} needs {size}")
+            raise Malformed(
+                f"payload holds {len(content)} bytes; shape {payload.shape} needs {size}"
+            )
         pixels = np.frombuffer(content, np.uint8).reshape(payload.shape)
         return pixels if payload.codec != "grey4" else _pixels_of(pixels)
 
@@ -98,7 +104,9 @@ class Decoder:
         try:
             return engine.decompress(data, max_output_size=size)
         except zstandard.ZstdError as error:
-            raise Malformed(f"payload does not decompress to at most {size} bytes: {error}") from error
+            raise Malformed(
+                f"payload does not decompress to at most {size} bytes: {error}"
+            ) from error
 
 
 def grey4_levels(tensor: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -1,6 +1,7 @@
 """The one small protocol that every engine fits."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -31,3 +32,42 @@ class Session(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """This machine can run the engine."""
+
+    version: str
+    devices: tuple[str, ...]  # "CPU", "GPU", "NPU", ...: by the engine's own names, best first
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """This machine cannot run the engine; `reason` is one line that says why and what to do."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    where: str = "model"  # what error messages call the artifact
+    threads: int = 1
+    cache_dir: Path | None = None  # for compiled engines; nothing is cached when None
+    batch_max: int = 32  # engines that compile for a range of batches compile for 1..this
+
+
+class Engine(Protocol):
+    """What runs variants of one kind. Heavy imports happen in `probe` and `open`, not before."""
+
+    @property
+    def name(self) -> str: ...
+
+    def probe(self) -> Available | Absent:
+        """Look, at little cost, whether this machine can run the engine; never raises."""
+        ...
+
+    def open(self, artifact: bytes, options: OpenOptions) -> Session:
+        """Load an artifact. Raises `Malformed` when it is no graph that this engine takes, and
+        `Unavailable` when the engine or its device is not here."""
+        ...

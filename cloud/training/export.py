@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, numpy_helper
 from torch import nn
 
-from shared.errors import Malformed
 from shared.engines import onnxruntime_engine as _  # noqa: F401  telemetry is off before import
+from shared.errors import Malformed
+
 from onnxruntime.quantization import (  # isort: skip
     CalibrationDataReader,
     QuantFormat,

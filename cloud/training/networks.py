@@ -6,7 +6,6 @@ uint8 input is exactly the quantized input of the int8 graph (scale 1/255, zero 
 
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
@@ -34,7 +33,7 @@ class EdgeNet(nn.Module):
         x = image.unsqueeze(1).float() * (1 / 255)
         x = f.max_pool2d(self.block1(x), 2)
         x = f.max_pool2d(self.block2(x), 2)
-        return cast(Tensor, self.head(self.block3(x).mean((2, 3))))
+        return cast("Tensor", self.head(self.block3(x).mean((2, 3))))
 
 
 class _Residual(nn.Module):
@@ -71,4 +70,4 @@ class CloudNet(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.stem(image.unsqueeze(1).float() * (1 / 255))
-        return cast(Tensor, self.head(self.stage2(self.stage1(x)).mean((2, 3))))
+        return cast("Tensor", self.head(self.stage2(self.stage1(x)).mean((2, 3))))

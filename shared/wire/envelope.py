@@ -88,14 +88,14 @@ def pack_escalation(e: Escalation) -> bytes:
         body["dict"] = p.dictionary
     if e.traceparent:
         body["tp"] = e.traceparent
-    return msgpack.packb(body)
+    return _pack(body)
 
 
 def unpack_escalation(message: bytes) -> Escalation:
     body = _unpack(message)
-    why = _field(body, "why", str)
-    if why not in ("escalated", "audit"):
-        raise Malformed(f"escalation: why is {why[:40]!r}; it must be 'escalated' or 'audit'")
+    reason = _field(body, "why", str)
+    if reason not in ("escalated", "audit"):
+        raise Malformed(f"escalation: why is {reason[:40]!r}; it must be 'escalated' or 'audit'")
     shape = _field(body, "s", list)
     if len(shape) > _RANK_MAX or not all(type(n) is int and 0 < n < 2**31 for n in shape):
         raise Malformed(f"escalation: shape s is {str(shape)[:80]}; at most {_RANK_MAX} sizes > 0")
@@ -107,7 +107,7 @@ def unpack_escalation(message: bytes) -> Escalation:
         raise Malformed(f"escalation: left is {left} ms; it must not be negative")
     return Escalation(
         id=_id(body), model=_field(body, "m", str), model_version=_field(body, "mv", str),
-        reason=why, budget_ms=left, captured_at=_field(body, "ts", float),
+        reason="audit" if reason == "audit" else "escalated", budget_ms=left, captured_at=_field(body, "ts", float),
         edge_label=_field(body, "el", int), edge_confidence=confidence,
         payload=Payload(
             codec=_field(body, "c", str), dtype=_field(body, "t", str), shape=tuple(shape),
@@ -120,12 +120,12 @@ def unpack_escalation(message: bytes) -> Escalation:
 def pack_downlink(d: Downlink) -> bytes:
     match d:
         case CloudAnswer():
-            return msgpack.packb({
+            return _pack({
                 "v": VERSION, "k": "answer", "id": d.id.bytes, "m": d.model, "mv": d.model_version,
                 "p": d.probabilities.astype("<f4").tobytes(), "q": d.queue_ms, "r": d.run_ms,
             })  # fmt: skip
         case Refusal():
-            return msgpack.packb({
+            return _pack({
                 "v": VERSION, "k": "refusal", "id": d.id.bytes, "code": d.code,
                 "why": d.message[:500], "again": d.retry_after_ms,
             })  # fmt: skip
@@ -158,6 +158,11 @@ def unpack_downlink(message: bytes) -> Downlink:
             )  # fmt: skip
         case other:
             raise Malformed(f"downlink: k is {str(other)[:40]!r}; expected 'answer' or 'refusal'")
+
+
+def _pack(body: dict[str, object]) -> bytes:
+    packed: bytes = msgpack.packb(body)
+    return packed
 
 
 def _unpack(message: bytes) -> dict[str, object]:

@@ -131,5 +131,5 @@ def _unpack_grey4(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
         raise Malformed(f"grey4 payload holds {len(packed)} bytes; {shape} needs {(size + 1) // 2}")
     pairs = np.frombuffer(packed, np.uint8)
     rest = np.stack([pairs >> 4, pairs & 15], axis=1).ravel()[:size].reshape(shape[0], -1)
-    levels = np.cumsum(rest, axis=0, dtype=np.uint8) & 15
-    return (levels * np.uint8(_STEP)).reshape(shape)
+    levels = np.cumsum(rest, axis=0, dtype=np.uint8) & np.uint8(15)
+    return np.asarray(levels * np.uint8(_STEP), np.uint8).reshape(shape)

@@ -13,7 +13,6 @@ import zstandard
 from numpy.typing import NDArray
 
 from shared.bundle.manifest import (
-    FORMAT,
     Calibration,
     File,
     Golden,
@@ -51,7 +50,7 @@ def golden_file(inputs: NDArray[np.uint8], outputs: NDArray[np.float32]) -> byte
 
 def grey4_dictionary(images: NDArray[np.uint8]) -> bytes:
     """A zstandard dictionary of sixteen-level images, trained on `images` [N, H, W]."""
-    samples = [pack_grey4(image) for image in images]
+    samples: list[bytes | bytearray | memoryview[int]] = [pack_grey4(image) for image in images]
     return zstandard.train_dictionary(DICTIONARY_BYTES, samples).as_bytes()
 
 
@@ -83,7 +82,7 @@ def write(
     used = {variant.precision for variant in variants}
     precisions: tuple[Precision, ...] = tuple(p for p in get_args(Precision) if p in used)
     manifest = Manifest(
-        format=FORMAT, name=name, version=version, task="classify", answers_for=answers_for,
+        format=1, name=name, version=version, task="classify", answers_for=answers_for,
         inputs=(Tensor(name="image", dtype="uint8", shape=image_shape),),
         outputs=(Tensor(name="logits", dtype="float32", shape=(len(labels),)),),
         labels=labels, variants=tuple(variants), calibration=calibration,

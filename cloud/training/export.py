@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, numpy_helper
 from torch import nn
 
-from shared.engines import onnxruntime_engine as _  # noqa: F401  telemetry is off before import
+from shared.engines.onnxruntime_engine import load_onnxruntime
 from shared.errors import Malformed
 
-from onnxruntime.quantization import (  # isort: skip
+load_onnxruntime()  # with its telemetry off, before anything below imports it
+from onnxruntime.quantization import (  # noqa: E402
     CalibrationDataReader,
     QuantFormat,
     QuantType,
     quantize_static,
 )
-from onnxruntime.quantization.shape_inference import quant_pre_process  # isort: skip
+from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: E402
 
 INPUT, OUTPUT = "image", "logits"
 _BATCH_MAX = 4096

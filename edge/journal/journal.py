@@ -1,0 +1,144 @@
+"""The journal as the agent uses it, on the event loop: record, look up, wait for the disk."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+from edge.answers import Answer, Cursor
+from edge.journal import database
+from edge.journal.agent_clock import Stamp, resumed
+from edge.journal.rows import PENDING_COLUMNS, Pending, Row, Waiting, answer_of, pending_of
+from edge.journal.writer import Commit, Group, Writer
+from edge.journal.writes import Bounds, Write
+from shared.errors import Overloaded
+from shared.ids import SampleId
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_CURSOR_CHARS_MAX = 64 * 1024
+
+
+class Journal:
+    def __init__(
+        self, path: Path, bounds: Bounds, *, gap_s_max: float, queued_max: int = 20_000
+    ) -> None:
+        """Open or make the file; raises `Malformed` when it is not a journal of this version.
+
+        `gap_s_max`: how much a reboot may age what waits (`agent_clock.py`). `queued_max`: writes
+        that may wait for the disk. Nothing reaches the disk until `run` runs.
+        """
+        self._path, self._queued_max = path, queued_max
+        self._db = database.connect(path)
+        self._reader = database.connect(path)
+        self._reader.execute("PRAGMA query_only = ON")
+        self._cursors = dict[str, str](self._reader.execute("SELECT source, position FROM cursors"))
+        self._counts = Counter[str](dict(self._reader.execute("SELECT name, count FROM counts")))
+        row = self._reader.execute(
+            "SELECT boot, monotonic_s, wall_s, agent_s FROM clock"
+        ).fetchone()
+        self._started = resumed(None if row is None else Stamp(*row), _this_instant(), gap_s_max)
+        self._queued = 0
+        self._writer = Writer(self._db, bounds, self._stamp, self._committed)
+        self.on_dropped: Callable[[Sequence[Pending]], None] = lambda _: None
+        """Called with the openings that a full disk did not take."""
+
+    async def run(self) -> None:
+        try:
+            await self._writer.run()
+        finally:
+            self._reader.close()
+            self._db.close()
+
+    def drain(self) -> None:
+        """Let `run` return once everything recorded so far is on disk."""
+        self._writer.drain()
+
+    def record(self, *writes: Write) -> None:
+        """Queue writes that reach the disk together. Raises `Overloaded` when it is far behind."""
+        if self._queued >= self._queued_max:
+            raise Overloaded(
+                f"{self._queued} writes wait for {self._path}; the disk is too slow for this rate"
+            )
+        self._queued += len(writes)
+        self._writer.submit(Group(writes))
+
+    def move(self, cursor: Cursor, *writes: Write) -> None:
+        """`record`, and move a source's cursor in the same transaction."""
+        if len(cursor.position) > _CURSOR_CHARS_MAX:
+            raise ValueError(f"{cursor.source}: a cursor of {len(cursor.position)} characters")
+        self.record(*writes, cursor)
+        self._cursors[cursor.source] = cursor.position
+
+    def durable(self) -> "asyncio.Future[None]":
+        """Done once everything recorded so far is on disk, or counted as lost to a full one."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writer.submit(Group((), done))
+        return done
+
+    @property
+    def behind(self) -> bool:
+        """Whether to wait for `durable` before recording more."""
+        return self._queued > self._queued_max // 2
+
+    def now(self) -> float:
+        """Seconds by the agent's clock."""
+        return self._started.agent_s + time.monotonic() - self._started.monotonic_s
+
+    def cursor(self, source: str) -> str | None:
+        return self._cursors.get(source)
+
+    def counts(self) -> dict[str, int]:
+        """Totals since the file was made: recorded, answered, lost:<reason>."""
+        return dict(sorted(self._counts.items()))
+
+    def outbox(self) -> list[Waiting]:
+        """Every row that is on disk, by deadline."""
+        rows = self._reader.execute(
+            "SELECT id, audit, confidence, bytes, deadline_s FROM outbox ORDER BY deadline_s, seq"
+        )
+        return [
+            Waiting(SampleId(UUID(bytes=sample)), bool(audit), confidence, size, deadline_s)
+            for sample, audit, confidence, size, deadline_s in rows
+        ]
+
+    def pending(self, sample: SampleId) -> Pending | None:
+        """A row of the outbox that is on disk."""
+        row: Row | None = self._reader.execute(
+            f"SELECT {PENDING_COLUMNS} FROM outbox WHERE id = ?",  # noqa: S608  a constant
+            (sample.bytes,),
+        ).fetchone()
+        return None if row is None else pending_of(row)
+
+    def find(self, sample: SampleId) -> Answer | None:
+        """What is on disk: the final answer, the edge's with its loss, or the provisional one."""
+        for query in (database.FIND_ANSWER, database.FIND_LOSS):
+            row: Row | None = self._reader.execute(query, (sample.bytes,)).fetchone()
+            if row is not None:
+                return answer_of(row[1:], given_up=str(row[0]))
+        pending = self.pending(sample)
+        return None if pending is None else pending.answer
+
+    def _stamp(self) -> Stamp:
+        now = _this_instant()
+        elapsed = now.monotonic_s - self._started.monotonic_s
+        return replace(now, agent_s=self._started.agent_s + elapsed)
+
+    def _committed(self, commit: Commit) -> None:
+        self._queued -= sum(len(group.writes) for group in commit.groups)
+        self._counts.update(commit.totals)
+        if commit.dropped:
+            self.on_dropped(commit.dropped)
+        for group in commit.groups:
+            if group.done is not None and not group.done.done():
+                group.done.set_result(None)
+
+
+def _this_instant() -> Stamp:
+    try:
+        boot = _BOOT_ID.read_text().strip()
+    except OSError:
+        boot = ""
+    return Stamp(boot, time.monotonic(), time.time(), 0.0)

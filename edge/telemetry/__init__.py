@@ -1,0 +1,1 @@
+"""What the agent counts and measures about itself."""

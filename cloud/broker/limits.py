@@ -1,11 +1,15 @@
 """Every bound of the embedded broker, in one frozen value."""
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds; each is also an option of `python -m cloud.broker` (underscores become dashes)."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    """Read by pydantic where bounds stand in a settings tree: an unknown name is an error."""
 
     connections_max: int = 10_000
     """Open connections, with or without a CONNECT; one more is closed at once."""

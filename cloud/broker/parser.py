@@ -1,11 +1,14 @@
 """Packets out of a stream of bytes: as many as one read brought, in one pass. Pure."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from cloud.broker import packets as p
 from cloud.broker.decode import decode, publish
 from cloud.broker.packets import Version
-from cloud.broker.reasons import BrokenRule, ReasonCode, malformed
+from cloud.broker.reasons import BrokenRule, ReasonCode, malformed, protocol_error
+
+CONNECT: Final = 0x10
 
 
 class Parser:
@@ -15,11 +18,14 @@ class Parser:
     `packet_bytes_max` is refused with 0x95 at once (3.2.2.3.6), so at most that much is buffered.
     """
 
-    __slots__ = ("_chunks", "_held_bytes", "_packet_bytes_max", "_wanted_bytes", "version")
+    __slots__ = (
+        "_chunks", "_held_bytes", "_is_started", "_packet_bytes_max", "_wanted_bytes", "version",
+    )  # fmt: skip
 
-    def __init__(self, packet_bytes_max: int, version: Version = Version.V5) -> None:
-        """Parse as `version` until a CONNECT says otherwise."""
-        self.version = version
+    def __init__(self, packet_bytes_max: int, version: Version | None = None) -> None:
+        """Expect a CONNECT, which tells the version; with a `version`, anything (client side)."""
+        self.version = version or Version.V5
+        self._is_started = version is not None
         self._packet_bytes_max = packet_bytes_max
         self._chunks: list[bytes] = []
         self._held_bytes = 0
@@ -46,6 +52,10 @@ class Parser:
             self._chunks.clear()
             self._held_bytes = 0
         at, size = 0, len(data)
+        if size and not self._is_started:
+            if data[0] != CONNECT:
+                raise protocol_error("the first packet must be CONNECT")  # 3.1.0-1
+            self._is_started = True
         while at < size:
             header = self._fixed_header(data, at, size)
             if header is None:

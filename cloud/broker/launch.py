@@ -1,0 +1,204 @@
+"""Start the broker that the settings ask for, and stop it: what the cloud process calls.
+
+    async with broker_running(settings) as address, asyncio.TaskGroup() as parts:
+        parts.create_task(address.watch())  # raises when the broker dies, which ends the process
+        ...
+
+The broker is a process of its own, so it answers while this one is busy. It ends with this one:
+the embedded broker watches its stdin, Mosquitto gets SIGTERM from the kernel (Linux only).
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import pwd
+import shutil
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from cloud.broker.limits import Limits
+from cloud.broker.mosquitto import RUNNING, Tls, config_text
+from cloud.broker.settings import BrokerSettings, parse_url
+from shared.errors import Disconnected, InUse, Unavailable, Unknown
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PORT_TAKEN = 2
+"""Exit code of `python -m cloud.broker` when it cannot listen."""
+FREE_PORT_TRIES = 3
+"""Mosquitto cannot pick a port itself; another process may take the one picked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where the broker is. `died` gives its exit code, never set for one we did not start."""
+
+    host: str
+    port: int
+    died: asyncio.Future[int]
+    tls: bool = False
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    pid: int | None = None
+
+    async def watch(self) -> None:
+        """Wait for the broker to die, and raise `Disconnected` then."""
+        code = await asyncio.shield(self.died)
+        raise Disconnected(f"the broker (process {self.pid}) ended with code {code}; see its log")
+
+
+@contextlib.asynccontextmanager
+async def broker_running(settings: BrokerSettings) -> AsyncIterator[BrokerAddress]:
+    """Give the address of a broker that takes connections, and stop it at the end.
+
+    Raises:
+        Unknown: Mosquitto is wanted and not installed.
+        InUse: the port is taken.
+        Unavailable: it did not start in `start_timeout_s`.
+
+    """
+    if settings.url is not None:
+        url = parse_url(settings.url.get_secret_value())
+        died: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        password = url.password.get_secret_value() if url.password else None
+        yield BrokerAddress(url.host, url.port, died, url.tls, url.username, password)
+        return
+    async with contextlib.AsyncExitStack() as stack:
+        start = _start_embedded if settings.kind == "embedded" else _start_mosquitto
+        process, port = await start(settings, stack)
+        watcher = asyncio.create_task(process.wait())
+        stack.push_async_callback(_cancel, watcher)
+        log.info("broker_started", extra={"kind": settings.kind, "port": port, "pid": process.pid})
+        tls = settings.tls_cert is not None
+        yield BrokerAddress(settings.host, port, watcher, tls, pid=process.pid)
+
+
+async def _cancel(task: "asyncio.Task[int]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def _stop(process: Process, timeout_s: float) -> None:
+    """SIGTERM, then SIGKILL; by process id."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await process.wait()
+    except TimeoutError:
+        log.warning("broker_killed", extra={"pid": process.pid})
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _start_embedded(
+    settings: BrokerSettings, stack: contextlib.AsyncExitStack
+) -> tuple[Process, int]:
+    arguments = ["--host", settings.host, "--port", str(settings.port), "--exit-with-stdin"]
+    for name in ("tls_cert", "tls_key", "tls_ca"):
+        if (path := getattr(settings, name)) is not None:
+            arguments += ["--" + name.replace("_", "-"), str(path)]
+    for one in dataclasses.fields(Limits):
+        arguments += ["--" + one.name.replace("_", "-"), str(getattr(settings.limits, one.name))]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "cloud.broker", *arguments,
+        stdin=PIPE, stdout=PIPE, start_new_session=True,
+    )  # fmt: skip
+    stack.push_async_callback(_stop, process, settings.stop_timeout_s)
+    assert process.stdout is not None  # noqa: S101  asked for above
+    line = await _before_deadline(process.stdout.readline, settings, "broker_ready")
+    if not line:
+        code = await process.wait()
+        problem = f"the embedded broker ended with code {code}; its message is on stderr"
+        raise InUse(problem) if code == PORT_TAKEN else Unavailable(problem)
+    return process, int(json.loads(line)["port"])
+
+
+async def _start_mosquitto(
+    settings: BrokerSettings, stack: contextlib.AsyncExitStack
+) -> tuple[Process, int]:
+    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+    if program is None:
+        raise Unknown("mosquitto is not installed: apt-get install mosquitto, or kind 'embedded'")
+    for last in (False,) * (FREE_PORT_TRIES - 1) + (True,):
+        port = settings.port or _free_port(settings.host)
+        process = await _spawn_mosquitto(program, settings, port)
+        stack.push_async_callback(_stop, process, settings.stop_timeout_s)
+        assert process.stderr is not None  # noqa: S101  asked for
+        said = await _before_deadline(_until_running(process.stderr), settings, "'running'")
+        if said is None:
+            drain = asyncio.create_task(_log_lines(process.stderr))
+            stack.callback(drain.cancel)
+            return process, port
+        if settings.port or last:
+            raise (InUse if "in use" in said else Unavailable)(f"mosquitto did not start: {said}")
+    raise AssertionError("unreachable: the last try returns or raises")
+
+
+async def _spawn_mosquitto(program: str, settings: BrokerSettings, port: int) -> Process:
+    state_dir = settings.state_dir
+    assert state_dir is not None  # noqa: S101  the settings' validator saw to it
+    state_dir.mkdir(parents=True, exist_ok=True)
+    tls = None
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        tls = Tls(settings.tls_cert, settings.tls_key, settings.tls_ca)
+    config = state_dir / "mosquitto.conf"
+    text = config_text(
+        host=settings.host, port=port, state_dir=state_dir.resolve(), limits=settings.limits,
+        allow_anonymous=settings.allow_anonymous, run_as=pwd.getpwuid(os.getuid()).pw_name,
+        tls=tls,
+    )  # fmt: skip
+    config.write_text(text, encoding="utf-8")
+    setpriv = shutil.which("setpriv")
+    wrapper = [setpriv, "--pdeathsig", "TERM"] if setpriv and sys.platform == "linux" else []
+    return await asyncio.create_subprocess_exec(
+        *wrapper, program, "-c", str(config),
+        stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def _free_port(host: str) -> int:
+    with socket.create_server((host, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _until_running(
+    stderr: asyncio.StreamReader,
+) -> Callable[[], Coroutine[Any, Any, str | None]]:
+    async def read() -> str | None:
+        """None once it runs; what it said if it ended instead."""
+        said: list[str] = []
+        while line := (await stderr.readline()).decode(errors="replace").rstrip():
+            if line.endswith(RUNNING):
+                return None
+            said.append(line)
+        return " | ".join(said)
+
+    return read
+
+
+async def _log_lines(stderr: asyncio.StreamReader) -> None:
+    while line := await stderr.readline():
+        log.info("mosquitto", extra={"line": line.decode(errors="replace").rstrip()})
+
+
+async def _before_deadline(
+    call: Callable[[], Coroutine[Any, Any, T]], settings: BrokerSettings, what: str
+) -> T:
+    try:
+        async with asyncio.timeout(settings.start_timeout_s):
+            return await call()
+    except TimeoutError as error:
+        waited = f"{settings.kind} broker: no {what} within {settings.start_timeout_s} s"
+        raise Unavailable(waited) from error

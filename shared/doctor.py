@@ -1,6 +1,7 @@
 """What this machine can run, and what it would run of a given bundle: the report, as values."""
 
 import json
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -137,6 +138,10 @@ def _rank(path: Path, engines: Sequence[Engine], wanted: str | None) -> BundleFi
     return _finding(path, model, choice.variant.key, choice.reason, choice.verdicts)
 
 
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None  # JSON has no infinity
+
+
 def _finding(
     path: Path, model: str, chosen: str, reason: str, verdicts: tuple[Verdict, ...]
 ) -> BundleFinding:
@@ -151,7 +156,7 @@ def _finding(
                 chosen=verdict.chosen,
                 reason=verdict.reason,
                 latency_ms=verdict.latency_ms,
-                difference_max=verdict.parity.difference_max if verdict.parity else None,
+                difference_max=_finite(verdict.parity.difference_max) if verdict.parity else None,
                 agreement=verdict.parity.agreement if verdict.parity else None,
             )
             for verdict in verdicts

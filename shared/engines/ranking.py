@@ -84,7 +84,7 @@ def choose(
         raise Unknown(
             f"{bundle.where}: has no variant for {wanted!r}; it has {keys}: name one of them, or none"
         )
-    probed = {engine.name: (engine, engine.probe()) for engine in engines}
+    probed = _Probed(engines)
     budget_s = measure_s_max / len(manifest.variants)
     candidates = [_Candidate(variant) for variant in manifest.variants]
     try:
@@ -97,7 +97,8 @@ def choose(
                     cache_dir=cache_dir,
                     batch_max=batch_max,
                 )
-                _try(candidate, bundle, probed[candidate.variant.engine][0], options, budget_s, now)
+                engine = probed.engine(candidate.variant.engine)
+                _try(candidate, bundle, engine, options, budget_s, now)
     except BaseException:
         _close(candidates, keep=None)
         raise
@@ -119,14 +120,28 @@ def _is(variant: Variant, wanted: str) -> bool:
     return wanted in (variant.engine, variant.key)
 
 
-def _why_not(
-    variant: Variant, wanted: str | None, probed: dict[str, tuple[Engine, Available | Absent]]
-) -> str:
+class _Probed:
+    """Probes an engine when a variant first needs it: probing imports it, which costs memory."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self._engines = {engine.name: engine for engine in engines}
+        self._found: dict[str, Available | Absent] = {}
+
+    def engine(self, name: str) -> Engine:
+        return self._engines[name]
+
+    def look(self, name: str) -> Available | Absent:
+        if name not in self._engines:
+            return Absent(f"this program was not given the engine {name}")
+        if name not in self._found:
+            self._found[name] = self._engines[name].probe()
+        return self._found[name]
+
+
+def _why_not(variant: Variant, wanted: str | None, probed: _Probed) -> str:
     if wanted is not None and not _is(variant, wanted):
         return f"not asked for: only {wanted} was"
-    if variant.engine not in probed:
-        return f"engine {variant.engine} is not one of those that this program was given"
-    found = probed[variant.engine][1]
+    found = probed.look(variant.engine)
     if isinstance(found, Absent):
         return found.reason
     return missing_runtime(variant.runtime) or ""

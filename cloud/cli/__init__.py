@@ -1,0 +1,1 @@
+"""`hybridge ...`: the operators' commands. Each imports what it needs only when it runs."""

@@ -1,0 +1,33 @@
+"""The `hybridge` command. Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage."""
+
+import sys
+
+import typer
+
+from cloud.cli.doctor import doctor
+from cloud.cli.model import model
+from shared.errors import HybridgeError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Edge-cloud hybrid inference. Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage.",
+)
+app.command()(doctor)
+app.add_typer(model, name="model")
+
+
+def main() -> None:
+    """Run one command; what it refuses is one line on stderr."""
+    try:
+        app()
+    except HybridgeError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(1) from None
+    except OSError as error:
+        sys.stderr.write(f"error: {error.filename or 'file'}: {error.strerror or error}\n")
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""`hybridge model pack|unpack|inspect|verify`: work on bundles, as folders and as `.hyb` files."""
+
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from shared.bundle.reader import Bundle
+
+model = typer.Typer(no_args_is_help=True, help="Pack, unpack, inspect and verify model bundles.")
+
+BundlePath = Annotated[Path, typer.Argument(help="A bundle's folder or .hyb file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@model.command()
+def pack(
+    folder: Annotated[Path, typer.Argument(help="The bundle's folder.")],
+    archive: Annotated[Path | None, typer.Argument(help="Default: NAME-VERSION.hyb here.")] = None,
+) -> None:
+    """Verify a bundle's folder and write it as one .hyb file: same content, same bytes."""
+    from shared.bundle.reader import open_bundle  # noqa: PLC0415 - keeps `hybridge` quick
+    from shared.bundle.writer import pack as pack_bundle  # noqa: PLC0415
+
+    if archive is None:
+        manifest = open_bundle(folder).manifest
+        archive = Path(f"{manifest.name}-{manifest.version}.hyb")
+    bundle = pack_bundle(folder, archive)
+    typer.echo(f"{archive}: {_title(bundle)}, {archive.stat().st_size:,} bytes")
+
+
+@model.command()
+def unpack(
+    archive: Annotated[Path, typer.Argument(help="The .hyb file.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to make; it must not exist.")],
+) -> None:
+    """Verify a .hyb file and write it as a folder, all of it or nothing."""
+    from shared.bundle.writer import unpack as unpack_bundle  # noqa: PLC0415
+
+    typer.echo(f"{folder}: {_title(unpack_bundle(archive, folder))}")
+
+
+@model.command()
+def inspect(bundle: BundlePath, *, json: AsJson = False) -> None:
+    """Show what a bundle says about itself, once its files have been checked."""
+    from shared.bundle.reader import open_bundle  # noqa: PLC0415 - keeps `hybridge` quick
+
+    opened = open_bundle(bundle)
+    if json:
+        typer.echo(opened.manifest.model_dump_json(indent=2))
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.markdown import Markdown  # noqa: PLC0415
+
+    console = Console(markup=False, highlight=False)  # labels are not ours
+    for table in (_facts(opened), _variants(opened), _thresholds(opened)):
+        if table.row_count:
+            console.print(table)
+    card = opened.read(opened.manifest.card).decode(errors="replace")
+    console.print(Markdown(card))
+
+
+@model.command()
+def verify(
+    bundle: BundlePath,
+    engine: Annotated[str | None, typer.Option(help="Require this engine or variant.")] = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Check schema, hashes and golden samples, then run the golden samples on this machine.
+
+    Exit codes: 0 at least one variant runs and agrees, 1 refused, 2 wrong usage.
+    """
+    from shared.bundle.reader import open_bundle  # noqa: PLC0415 - keeps `hybridge` quick
+    from shared.engines.known import known_engines  # noqa: PLC0415
+    from shared.engines.ranking import choose  # noqa: PLC0415
+    from shared.errors import HybridgeError  # noqa: PLC0415
+
+    try:
+        opened = open_bundle(bundle)
+        choice = choose(opened, known_engines(), wanted=engine)
+    except HybridgeError as error:
+        if not json:
+            raise
+        typer.echo(json_format.dumps({"ok": False, "error": str(error)}, indent=2))
+        raise typer.Exit(1) from None
+    choice.session.close()
+    if json:
+        variants = {verdict.variant.key: verdict.reason for verdict in choice.verdicts}
+        found = {"ok": True, "chosen": choice.variant.key, "variants": variants}
+        typer.echo(json_format.dumps(found, indent=2))
+        return
+    typer.echo(f"{bundle}: {_title(opened)} checks out")
+    for verdict in choice.verdicts:
+        mark = "+" if verdict.parity is not None and verdict.parity.passes else "-"
+        parity = f"; {verdict.parity}" if mark == "+" else ""
+        typer.echo(f"  {mark} {verdict.variant.key:<20} {verdict.reason}{parity}")
+
+
+def _title(bundle: "Bundle") -> str:
+    return f"{bundle.manifest.name} {bundle.manifest.version}"
+
+
+def _facts(bundle: "Bundle") -> "Table":
+    from rich.table import Table  # noqa: PLC0415
+
+    manifest = bundle.manifest
+    table = Table(title=_title(bundle), show_header=False, title_justify="left")
+    for kind, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):
+        for tensor in tensors:
+            sizes = ", ".join(["N", *map(str, tensor.shape)])
+            table.add_row(kind, f"{tensor.name} {tensor.dtype}[{sizes}]")
+    table.add_row("labels", ", ".join(manifest.labels))
+    if manifest.answers_for:
+        table.add_row("answers for", ", ".join(manifest.answers_for))
+    table.add_row("temperature", f"{manifest.calibration.temperature:g}")
+    table.add_row("golden samples", str(len(bundle.golden.inputs)))
+    table.add_row("payload", manifest.payload.codec)
+    table.add_row("data set", manifest.lineage.data_set)
+    table.add_row("code", manifest.lineage.code_version)
+    for name, value in manifest.lineage.metrics.items():
+        table.add_row(name, f"{value:g}")
+    return table
+
+
+def _variants(bundle: "Bundle") -> "Table":
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table("variant", "file", "bytes", "needs", title="Variants", title_justify="left")
+    for variant in bundle.manifest.variants:
+        needs = ", ".join(f"{name}{accepted}" for name, accepted in variant.runtime.items())
+        table.add_row(variant.key, variant.file.path, f"{variant.file.bytes:,}", needs)
+    return table
+
+
+def _thresholds(bundle: "Bundle") -> "Table":
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(
+        "threshold", "below", "escalated", "hybrid accuracy", "guarantee",
+        title="Thresholds", title_justify="left",
+    )  # fmt: skip
+    calibration = bundle.manifest.calibration
+    for threshold in calibration.thresholds:
+        is_default = threshold.name == calibration.default_threshold
+        table.add_row(
+            threshold.name + (" (default)" if is_default else ""),
+            f"{threshold.confidence_min:.4f}",
+            f"{threshold.escalated_share:.1%}",
+            f"{threshold.hybrid_accuracy:.2%}",
+            threshold.guarantee.statement if threshold.guarantee else "none",
+        )
+    return table

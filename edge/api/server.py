@@ -21,10 +21,10 @@ LIMITS = web.AppKey("limits", Limits)
 COUNTERS = web.AppKey("counters", Counters)
 DRAIN_S_MAX = 5.0
 
+_WORDS = b'{"title":"Service Unavailable","status":503,"error":"too many open connections"}'
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
-    b"Retry-After: 1\r\nConnection: close\r\nContent-Length: 66\r\n\r\n"
-    b'{"title":"Service Unavailable","error":"too many open connections"}'
+    b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_WORDS), _WORDS)
 )
 
 

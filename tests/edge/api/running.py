@@ -28,13 +28,11 @@ class Running:
     port: int
     http: ClientSession
 
-    async def raw(self, *parts: bytes, more: bool = False) -> bytes:
-        """Send bytes as they are; all that comes back until the server closes."""
+    async def raw(self, *parts: bytes) -> bytes:
+        """Send bytes as they are and keep our side open; all that comes until the server closes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.writelines(parts)
-            if not more:
-                writer.write_eof()
             return await reader.read()
         finally:
             writer.close()

@@ -1,0 +1,55 @@
+import asyncio
+
+import pytest
+
+from edge.api.problems import TABLE
+from edge.api.server import build_app, serving
+from shared import errors
+from shared.errors import InUse
+from tests.edge.api.fake_agent import FakeAgent
+from tests.edge.api.running import running
+
+
+def test_a_port_that_is_taken() -> None:
+    async def scenario() -> None:
+        async with running() as server:
+            app = build_app(server.agent, server.agent)
+            with pytest.raises(InUse, match=f"127.0.0.1:{server.port}"):
+                async with serving(app, "127.0.0.1", server.port):
+                    pass
+
+    asyncio.run(scenario())
+
+
+def test_a_request_in_flight_is_answered_while_the_server_stops() -> None:
+    class Slow(FakeAgent):
+        async def answer(self, sample):  # type: ignore[no-untyped-def]  # as above it
+            self.escalated.set()
+            await asyncio.sleep(0.05)
+            return await super().answer(sample)
+
+    async def scenario() -> None:
+        import aiohttp
+
+        agent = Slow()
+        async with aiohttp.ClientSession() as http:
+            async with running(agent) as server:
+                url = f"http://127.0.0.1:{server.port}/v2/models/tiny-edge/infer"
+                tensor = {
+                    "name": "image", "datatype": "UINT8", "shape": [1, 4, 4], "data": [0] * 16,
+                }  # fmt: skip
+                asking = asyncio.create_task(http.post(url, json={"inputs": [tensor]}))
+                await agent.escalated.wait()
+            response = await asking
+            assert response.status == 200
+
+    asyncio.run(scenario())
+
+
+def test_every_error_of_the_tree_has_its_row() -> None:
+    kinds = {
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.HybridgeError)
+    }
+    assert kinds - {errors.HybridgeError} == set(TABLE)

@@ -1,0 +1,125 @@
+"""`hybridge-cloud serve`: run one cloud worker until SIGTERM."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cloud.config import Config, load, parse
+from shared.errors import HybridgeError, Malformed
+from shared.logs import set_up
+
+log = logging.getLogger(__name__)
+
+_EXIT_FORCED = 128 + signal.SIGTERM
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 after a clean drain, 1 when cut or a part died, 2 for wrong settings."""
+    arguments = _parser().parse_args(argv)
+    try:
+        config = _config(arguments)
+    except Malformed as error:
+        print(f"hybridge-cloud: {error}", file=sys.stderr)  # noqa: T201  before there is a log
+        return 2
+    set_up(config.log_level)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return 0 if runner.run(_serve(config)) else 1
+    except HybridgeError as error:
+        log.error("cloud_not_started", extra={"why": str(error)})  # noqa: TRY400  words suffice
+        return 1
+    except BaseExceptionGroup as group:
+        ours, bugs = group.split(HybridgeError)
+        for leaf in _leaves(ours):
+            log.error("part_died", extra={"why": str(leaf)})  # noqa: TRY400  words suffice
+        if bugs is not None:
+            log.exception("part_died", exc_info=bugs)
+        return 1
+
+
+async def _serve(config: Config) -> bool:
+    from cloud.service import Service  # noqa: PLC0415  after the telemetry switch, and for --help
+
+    service = Service(config, _say_ready)
+
+    def on_signal() -> None:
+        if service.stopping:
+            os._exit(_EXIT_FORCED)  # asked twice: now
+        service.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    return await service.run()
+
+
+def _say_ready(api: str, broker: str) -> None:
+    """One line on stdout, for whoever started this."""
+    print(json.dumps({"event": "cloud_ready", "api": api, "broker": broker}), flush=True)  # noqa: T201
+
+
+def _leaves(group: BaseExceptionGroup[BaseException] | None) -> list[BaseException]:
+    if group is None:
+        return []
+    return [
+        leaf
+        for error in group.exceptions
+        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    """The file's settings, with what the command line says on top."""
+    over: dict[str, object] = {}
+    if arguments.name:
+        over["name"] = arguments.name
+    if arguments.state_dir:
+        over["state_dir"] = arguments.state_dir
+    if arguments.bundle:
+        over["models"] = [{"bundle": path} for path in arguments.bundle]
+    if arguments.broker:
+        url = "://" in arguments.broker
+        broker = {"kind": "url", "url": arguments.broker} if url else {"kind": arguments.broker}
+        port = {} if arguments.broker_port is None else {"port": arguments.broker_port}
+        over["broker"] = {**broker, **port}
+    elif arguments.broker_port is not None:
+        over["broker"] = {"port": arguments.broker_port}
+    if arguments.api_port is not None:
+        over["api"] = {"port": arguments.api_port}
+    if arguments.config is not None:
+        return load(arguments.config, over)
+    return parse(over, "command line")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hybridge-cloud", description=__doc__)
+    serve = parser.add_subparsers(dest="command", required=True).add_parser(
+        "serve", help="answer escalations until SIGTERM"
+    )
+    serve.add_argument("--config", type=Path, metavar="FILE", help="TOML; see README")
+    serve.add_argument("--name", help="this worker's, its own among a broker's workers")
+    serve.add_argument("--state-dir", type=Path, metavar="DIR")
+    serve.add_argument(
+        "--bundle", type=Path, action="append", metavar="PATH", help="a cloud model; may repeat"
+    )
+    serve.add_argument("--broker", metavar="embedded|mosquitto|mqtt://HOST:PORT")
+    serve.add_argument("--broker-port", type=int, metavar="N", help="0 picks a free one")
+    serve.add_argument("--api-port", type=int, metavar="N", help="0 picks a free one")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""HTTP: health, metrics, status."""

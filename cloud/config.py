@@ -1,0 +1,182 @@
+"""All the cloud's settings: one TOML file, read once in `__main__`, passed down as values."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from cloud.broker.settings import BrokerSettings
+from shared.errors import Malformed
+
+Count = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+_PATHS = frozenset({"state_dir", "bundle", "tls_cert", "tls_key", "tls_ca"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")  # a typo is an error
+
+
+class ModelSettings(_Section):
+    """One bundle to serve."""
+
+    bundle: Path
+    """A folder, or a `.hyb` file."""
+    engine: Literal["auto", "onnxruntime", "openvino", "tensorrt"] = "auto"
+    """`auto` takes the fastest variant by a measurement on this machine; a name insists."""
+    threads: Annotated[int, Field(gt=0, le=256)] = 1
+    """Of the engine, for one batch. One leaves the other cores to more workers, which scale better
+    than threads do at these model sizes."""
+
+
+class Batching(_Section):
+    """When a batch leaves, and how many may wait; the same for every model."""
+
+    size_max: Annotated[int, Field(gt=0, le=1024)] = 32
+    """Samples in a batch. On a CPU the plateau starts at 8 to 16; 32 costs little."""
+    wait_ms_max: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """How long an idle model waits for company, in ms. 0: it never does; batches grow by
+    themselves while the one before runs."""
+    depth_max: Count = 1024
+    """Requests that may wait for one model; the next is refused at once."""
+
+    @model_validator(mode="after")
+    def _deep_enough(self) -> Self:
+        if self.depth_max < self.size_max:
+            raise ValueError(f"depth_max {self.depth_max} is below size_max {self.size_max}")
+        return self
+
+
+class Ingest(_Section):
+    """MQTT deliveries."""
+
+    receive_max: Annotated[int, Field(gt=0, le=65_535)] = 512
+    """Deliveries in hand, unacknowledged; the broker sends no more. Bounds this worker's memory,
+    at 128 KiB each, and what is done twice after a kill. Sixteen full batches."""
+    remembered_max: Count = 10_000
+    """Answers kept in memory for samples that come again; about 0.5 KB each."""
+    session_expiry_s: Annotated[int, Field(ge=0)] = 0
+    """0: when this worker goes, the broker gives its deliveries to another at once. The devices'
+    outboxes are the queue; a session kept for a dead worker would only hide samples from the
+    living."""
+    keepalive_s: Annotated[int, Field(gt=0, le=65_535)] = 15
+    """Silence after which the broker takes this worker for dead and hands its work on, x 1.5."""
+
+
+class Store(_Section):
+    """Where escalations and answers are kept for training."""
+
+    url: str | None = None
+    """An SQLAlchemy URL. None: SQLite in `state_dir`, which one machine's workers may share."""
+    rows_max: Count = 2_000_000
+    """Rows kept; the oldest go first. Several training sets' worth."""
+    bytes_max: Count = 2 * 1024**3
+    """Bytes kept, of payloads and about 250 a row; the oldest go first. Fits a small disk."""
+    pending_max: Count = 4096
+    """Rows that may wait for a commit; above it deliveries stay unacknowledged."""
+
+
+class Api(_Section):
+    """Health, metrics and status over HTTP."""
+
+    host: str = "127.0.0.1"
+    """This machine only, until there is authentication."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """0 picks a free one; the ready line names it."""
+
+
+class Config(_Section):
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = "worker"
+    """This worker's; it must be its own among all workers of a broker."""
+    state_dir: Path = Path("hybridge-cloud")
+    """For the feedback store and the broker's files."""
+    models: tuple[ModelSettings, ...] = Field(min_length=1)
+    broker: BrokerSettings = BrokerSettings()
+    batching: Batching = Batching()
+    ingest: Ingest = Ingest()
+    store: Store = Store()
+    api: Api = Api()
+    drain_s: Seconds = 30.0
+    """From SIGTERM to a forced end; supervisors kill after 90."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _store_keeps_up(self) -> Self:
+        if self.store.pending_max < self.ingest.receive_max:
+            raise ValueError(
+                f"store.pending_max {self.store.pending_max} is below ingest.receive_max "
+                f"{self.ingest.receive_max}: a delivery in hand may need a place"
+            )
+        return self
+
+    @property
+    def store_url(self) -> str:
+        return self.store.url or f"sqlite:///{self.state_dir / 'feedback.db'}"
+
+
+def load(path: Path, over: Mapping[str, object]) -> Config:
+    """The file's settings, with those of `over` on top.
+
+    Paths in the file count from its own folder, those in `over` from the working directory.
+    Raises `Malformed` in words.
+    """
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Malformed(f"{path}: {error}") from error
+    # `state_dir` is always given, so that its default is the file's neighbour too
+    tree.setdefault("state_dir", str(Config.model_fields["state_dir"].default))
+    return parse(_merged(_from_folder(tree, path.parent), over), str(path))
+
+
+def parse(tree: Mapping[str, object], where: str) -> Config:
+    """A tree of settings to a checked one; `where` is what messages call it."""
+    try:
+        return Config.model_validate(_with_broker_folder(tree))
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        words = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in problems[:4])
+        raise Malformed(f"{where}: {words}") from error
+
+
+def _merged(below: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
+    """Section by section; a broker of another kind takes nothing from the file's."""
+    merged = dict(below)
+    for name, value in over.items():
+        under = merged.get(name)
+        mixes = isinstance(value, dict) and isinstance(under, dict) and "kind" not in value
+        merged[name] = {**under, **value} if mixes else value  # type: ignore[dict-item]  # both are dicts
+    return merged
+
+
+def _from_folder(tree: Mapping[str, object], folder: Path) -> dict[str, object]:
+    """Every path in the tree, seen from `folder`."""
+    found: dict[str, object] = {}
+    for key, value in tree.items():
+        if key in _PATHS and isinstance(value, str):
+            found[key] = str(folder / value)
+        elif isinstance(value, dict):
+            found[key] = _from_folder(value, folder)
+        elif isinstance(value, list):
+            found[key] = [_from_folder(v, folder) if isinstance(v, dict) else v for v in value]
+        else:
+            found[key] = value
+    return found
+
+
+def _with_broker_folder(tree: Mapping[str, object]) -> Mapping[str, object]:
+    """Mosquitto keeps its files in the worker's `state_dir` unless it is told otherwise."""
+    broker = tree.get("broker")
+    if not isinstance(broker, dict) or broker.get("kind") != "mosquitto":
+        return tree
+    state_dir = tree.get("state_dir", Config.model_fields["state_dir"].default)
+    return {**tree, "broker": {"state_dir": str(Path(str(state_dir)) / "broker"), **broker}}

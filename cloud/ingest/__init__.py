@@ -1,0 +1,1 @@
+"""MQTT deliveries: read, answer, store, and only then acknowledge. Mirrors `edge/uplink`."""

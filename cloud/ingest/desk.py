@@ -1,0 +1,116 @@
+"""One escalation to one reply: the stored answer, a fresh one, or a refusal that says why."""
+
+import logging
+import time
+
+import numpy as np
+
+from cloud.ingest.decode import Received
+from cloud.ingest.memory import AnswerMemory
+from cloud.monitoring.metrics import Metrics
+from cloud.serving.batch_queue import QueueFull
+from cloud.serving.batcher import Draining, Ran
+from cloud.serving.catalog import Catalog
+from cloud.serving.model import Floats, UnknownDictionary
+from cloud.store.feedback import Feedback, Key
+from cloud.store.lookup import AnswerLookup
+from shared.errors import DeadlineMissed, Refused, Unavailable, Unknown
+from shared.logs import OncePer
+from shared.wire.envelope import CloudAnswer, Downlink, Escalation, Refusal, RefusalCode
+
+log = logging.getLogger(__name__)
+
+_RETRY_MS_MIN = 50  # a queue drains in batches; asking again sooner only fills it
+_RETRY_FAULT_MS = 5_000  # a fault of ours: time for a restart
+_RETRY_DEPLOY_MS = 60_000  # what is missing here is a bundle, and people deploy those
+_DRAIN_MS = 1_000
+_LOG_PERIOD_S = 60.0
+
+
+class Desk:
+    def __init__(
+        self, catalog: Catalog, memory: AnswerMemory, lookup: AnswerLookup, metrics: Metrics
+    ) -> None:
+        self._catalog, self._memory, self._lookup = catalog, memory, lookup
+        self._metrics = metrics
+        self._once = OncePer(_LOG_PERIOD_S)
+
+    async def reply(self, received: Received, now: float) -> tuple[Downlink, Feedback | None]:
+        """The reply, and what is to be stored of it: nothing for a refusal or a repetition.
+
+        `now` is the batchers' time (`time.monotonic`) of its arrival; budgets count from it.
+        """
+        key = received.device, received.escalation.id
+        if (known := await self._known(key)) is not None:
+            self._metrics.duplicates.inc()
+            return known, None
+        try:
+            answer = await self._fresh(received.escalation, now)
+        except Exception as error:  # noqa: BLE001  every escalation gets a reply
+            refusal = self._refusal(received, error)
+            self._metrics.refused[refusal.code].inc()
+            return refusal, None
+        self._memory.keep(key, answer)
+        return answer, Feedback(received.device, received.escalation, answer, time.time())
+
+    async def _known(self, key: Key) -> CloudAnswer | None:
+        if (known := self._memory.find(key)) is not None:
+            return known
+        started = time.perf_counter()
+        try:
+            known = await self._lookup.find(key)
+        except Unavailable:
+            return None  # the store is away; answering twice is better than not at all
+        self._metrics.stage["lookup"].observe(time.perf_counter() - started)
+        if known is not None:
+            self._memory.keep(key, known)
+        return known
+
+    async def _fresh(self, escalation: Escalation, now: float) -> CloudAnswer:
+        served = self._catalog.answering(escalation.model)
+        started = time.perf_counter()
+        pixels = served.model.decode(escalation.payload)
+        self._metrics.stage["decode"].observe(time.perf_counter() - started)
+        ran: Ran[Floats] = await served.batcher.infer(pixels, now + escalation.budget_ms / 1e3)
+        self._metrics.stage["queue"].observe(ran.queue_s)
+        self._metrics.stage["run"].observe(ran.run_s)
+        if not np.isfinite(ran.answer).all():
+            raise Refused(f"{served.model.name}: no finite answer to this sample")
+        return CloudAnswer(
+            escalation.id, served.model.name, served.model.version, ran.answer,
+            round(ran.queue_s * 1e3, 3), round(ran.run_s * 1e3, 3),
+        )  # fmt: skip
+
+    def _refusal(self, received: Received, error: Exception) -> Refusal:
+        sample = received.escalation.id
+        code: RefusalCode
+        retry_ms: int | None = None
+        match error:
+            case QueueFull():
+                code, retry_ms = "overloaded", max(_RETRY_MS_MIN, int(error.clear_s * 1e3))
+            case DeadlineMissed():
+                code = "too_late"
+            case Draining():
+                code, retry_ms = "draining", _DRAIN_MS
+            case UnknownDictionary():
+                code, retry_ms = "unknown_dictionary", _RETRY_DEPLOY_MS
+            case Unknown():
+                code, retry_ms = "unknown_model", _RETRY_DEPLOY_MS
+            case Refused():
+                code = "malformed"
+            case _:
+                return self._fault(received, error)
+        held = self._once.admits(code, time.monotonic())
+        if held is not None:
+            log.warning(
+                "escalation_refused",
+                extra={"code": code, "device": received.device, "why": str(error), "held": held},
+            )
+        return Refusal(sample, code, str(error), retry_ms)
+
+    def _fault(self, received: Received, error: Exception) -> Refusal:
+        self._metrics.failures.inc()
+        if self._once.admits("fault", time.monotonic()) is not None:
+            log.error("escalation_failed", extra={"device": received.device}, exc_info=error)
+        message = "the cloud failed on this sample; send it again later"
+        return Refusal(received.escalation.id, "overloaded", message, _RETRY_FAULT_MS)

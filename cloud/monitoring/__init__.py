@@ -1,0 +1,1 @@
+"""What the cloud counts about itself."""

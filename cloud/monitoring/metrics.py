@@ -1,0 +1,57 @@
+"""What the cloud counts, in a registry of its own (Prometheus text at `/metrics`)."""
+
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from shared.wire.envelope import RefusalCode
+
+_STAGES = ("lookup", "decode", "queue", "run", "publish", "store")
+_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
+_SECONDS = tuple(ms / 1e3 for ms in _MS)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Metrics:
+    """Labels are bounded: codes, stages and the models of the configuration, never device ids."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.received = self._counter("received", "Deliveries taken from the broker")
+        self.answered = self._counter("answered", "Answers published and stored")
+        self.duplicates = self._counter("duplicates", "Copies of a sample answered or in flight")
+        self.unacknowledged = self._counter("unacknowledged", "Deliveries left with the broker")
+        self.undelivered = self._counter("undelivered", "Answers the broker did not take")
+        self.failures = self._counter("failures", "Escalations that met a fault of ours; see log")
+        self.stored = self._counter("stored", "Feedback rows committed")
+        self.evicted = self._counter("evicted", "Feedback rows deleted, oldest first, for room")
+        self.store_rejected = self._counter("store_rejected", "Feedback rows the database refused")
+        self.store_failures = self._counter("store_failures", "Commits that failed and are retried")
+        malformed = Counter(
+            "hybridge_malformed", "Deliveries that are no escalation", ["kind"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.malformed = {kind: malformed.labels(kind) for kind in ("topic", "envelope")}
+        refused = Counter(
+            "hybridge_refused", "Escalations refused, by code", ["code"], registry=self.registry
+        )
+        self.refused = {code: refused.labels(code) for code in get_args(RefusalCode)}
+        stages = Histogram(
+            "hybridge_stage_seconds", "Time by stage", ["stage"], buckets=_SECONDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self.stage = {stage: stages.labels(stage) for stage in _STAGES}
+        self.batch_size = Histogram(
+            "hybridge_batch_size", "Samples in a batch", buckets=_SIZES, registry=self.registry
+        )
+        self.queue_depth = Gauge(
+            "hybridge_queue_depth", "Requests that wait for a batch", ["model"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.link_up = Gauge("hybridge_link_up", "1 while connected", registry=self.registry)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, what: str) -> Counter:
+        return Counter(f"hybridge_{name}", what, registry=self.registry)

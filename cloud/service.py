@@ -1,0 +1,194 @@
+"""One cloud worker: broker (or the address of one), models, ingest, store, API, in one TaskGroup.
+
+A part that dies takes the process down; its supervisor starts it again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cloud.api.app import ModelStatus, Status, application, listening
+from cloud.broker.launch import BrokerAddress, broker_running
+from cloud.config import Config
+from cloud.ingest.desk import Desk
+from cloud.ingest.downlink import Downlink
+from cloud.ingest.inbox import Inbox
+from cloud.ingest.memory import AnswerMemory
+from cloud.monitoring.metrics import Metrics
+from cloud.serving.catalog import Catalog
+from cloud.serving.loading import load
+from cloud.store.feedback import Bounds, FeedbackTable, Written
+from cloud.store.lookup import AnswerLookup
+from cloud.store.writer import FeedbackWriter
+from shared.mqtt import Link, LinkSettings
+from shared.topics import ESCALATIONS_SHARED
+
+log = logging.getLogger(__name__)
+
+
+class Service:
+    """`run` once. `ready` is called with the API's and the broker's URL when it can answer."""
+
+    def __init__(self, config: Config, ready: Callable[[str, str], None]) -> None:
+        self._config, self._announce = config, ready
+        self._metrics = Metrics()
+        self._stop = asyncio.Event()
+        self._link_up = asyncio.Event()
+        self._catalog: Catalog | None = None
+        self._inbox: Inbox | None = None
+        self._writer: FeedbackWriter | None = None
+        self._broker: str | None = None
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Take nothing new; `run` returns once everything accepted is answered."""
+        self._stop.set()
+
+    async def run(self) -> bool:
+        """Serve until `stop`; whether everything accepted was finished within `drain_s`.
+
+        Raises `Refused` or `Unavailable` when it cannot start, or a group of what a part died of.
+        """
+        config = self._config
+        config.state_dir.mkdir(parents=True, exist_ok=True)
+        app = application(self.status, self._metrics)
+        async with (
+            listening(app, config.api.host, config.api.port) as api,
+            broker_running(config.broker) as address,
+        ):
+            scheme = "mqtts" if address.tls else "mqtt"
+            self._broker = f"{scheme}://{address.host}:{address.port}"
+            self._catalog = await self._loaded()
+            table = FeedbackTable(
+                config.store_url, Bounds(config.store.rows_max, config.store.bytes_max)
+            )
+            await asyncio.to_thread(table.open)
+            lookup = AnswerLookup(table)
+            try:
+                return await self._serve(self._catalog, table, lookup, address, api)
+            finally:
+                lookup.close()
+                for served in self._catalog.served:
+                    served.model.close()
+
+    def status(self) -> Status:
+        catalog = self._catalog
+        because = (
+            "shutting down" if self._stop.is_set()
+            else "models are loading" if catalog is None
+            else "the broker is not connected" if not self._link_up.is_set()
+            else "the feedback store is down" if self._writer is None or not self._writer.up
+            else None
+        )  # fmt: skip
+        return Status(
+            name=self._config.name,
+            ready=because is None,
+            not_ready_because=because,
+            broker=self._broker,
+            in_hand=self._inbox.in_hand if self._inbox else 0,
+            store_up=self._writer is not None and self._writer.up,
+            models=tuple(
+                ModelStatus(
+                    name=s.model.name, version=s.model.version,
+                    answers_for=s.model.manifest.answers_for, variant=s.model.variant,
+                    why=s.model.why, queue_depth=s.batcher.depth, batch_ms=s.model.curve.table_ms(),
+                )
+                for s in (catalog.served if catalog else ())
+            ),
+        )  # fmt: skip
+
+    async def _loaded(self) -> Catalog:
+        def on_batch(size: int, _run_s: float) -> None:
+            self._metrics.batch_size.observe(size)
+
+        batching, engines = self._config.batching, self._config.state_dir / "engines"
+        served = [
+            await asyncio.to_thread(load, model, batching, engines, on_batch)
+            for model in self._config.models
+        ]
+        return Catalog(served)
+
+    async def _serve(
+        self,
+        catalog: Catalog,
+        table: FeedbackTable,
+        lookup: AnswerLookup,
+        address: BrokerAddress,
+        api: str,
+    ) -> bool:
+        config, metrics = self._config, self._metrics
+        writer = self._writer = FeedbackWriter(
+            table, pending_max=config.store.pending_max,
+            on_written=self._count_written, on_failure=metrics.store_failures.inc,
+        )  # fmt: skip
+        desk = Desk(catalog, AnswerMemory(config.ingest.remembered_max), lookup, metrics)
+        replies = Downlink()
+        inbox = self._inbox = Inbox(desk, replies, writer, metrics)
+        link = self._link(address, inbox, replies)
+        replies.through(link)
+        finished = False
+        async with asyncio.TaskGroup() as parts:
+            watch = parts.create_task(address.watch(), name="broker")
+            writing = parts.create_task(writer.run(), name="feedback-writer")
+            batching = [parts.create_task(s.batcher.run()) for s in catalog.served]
+            linked = parts.create_task(link.run(), name="link")
+            await self._up_or_stopped()
+            if not self._stop.is_set():
+                self._announce(api, self._broker or "")
+            await self._stop.wait()
+            log.info("draining", extra={"in_hand": inbox.in_hand})
+            inbox.close()
+            try:
+                async with asyncio.timeout(config.drain_s):
+                    await inbox.finish()
+                    for served in catalog.served:
+                        served.batcher.drain()
+                    await asyncio.gather(*batching)
+                    writer.drain()
+                    await writing
+                    link.drain()
+                    await linked
+                    finished = True
+            except TimeoutError:
+                log.error("drain_cut", extra={"in_hand": inbox.in_hand})  # noqa: TRY400  no trace to show
+            for part in (watch, writing, linked, *batching):
+                part.cancel()
+        return finished
+
+    def _link(self, address: BrokerAddress, inbox: Inbox, replies: Downlink) -> Link:
+        def on_up(_session_kept: bool) -> None:  # noqa: FBT001  the link's signature
+            self._metrics.link_up.set(1)
+            self._link_up.set()
+
+        def on_down() -> None:
+            self._metrics.link_up.set(0)
+            self._link_up.clear()
+            replies.lost()
+
+        ingest, broker = self._config.ingest, self._config.broker
+        settings = LinkSettings(
+            host=address.host, port=address.port, client_id=f"hybridge-{self._config.name}",
+            username=address.username, password=address.password,
+            tls=address.tls, tls_ca=str(broker.tls_ca) if broker.tls_ca else None,
+            keepalive_s=ingest.keepalive_s, session_expiry_s=ingest.session_expiry_s,
+            window=ingest.receive_max, receive_max=ingest.receive_max,
+        )  # fmt: skip
+        return Link(
+            settings, subscriptions=(ESCALATIONS_SHARED,),
+            on_delivery=inbox.take, on_up=on_up, on_down=on_down,
+        )  # fmt: skip
+
+    async def _up_or_stopped(self) -> None:
+        waits = {asyncio.ensure_future(e.wait()) for e in (self._link_up, self._stop)}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _count_written(self, written: Written) -> None:
+        self._metrics.stored.inc(written.inserted)
+        self._metrics.evicted.inc(written.evicted)

@@ -1,0 +1,1 @@
+"""What the cloud keeps in SQL: SQLite by default, PostgreSQL at scale."""

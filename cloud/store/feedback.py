@@ -1,0 +1,193 @@
+"""Escalations with both answers, for training. Synchronous SQL; threads belong to the callers.
+
+Inserting is idempotent by (device, sample). Bounded in rows and bytes: the oldest go first.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import Connection, Engine, Executable, create_engine, delete, event, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    IntegrityError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
+
+from cloud.store.schema import feedback, metadata
+from shared.errors import Malformed, Refused, Unavailable
+from shared.ids import DeviceId, SampleId
+from shared.wire.envelope import CloudAnswer, Escalation
+
+_ROW_OVERHEAD_BYTES = 250  # names, numbers and the unique index's entry
+_EVICT_ROWS = 512  # looked at together: a statement of some milliseconds
+
+Key = tuple[DeviceId, SampleId]
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    device: DeviceId
+    escalation: Escalation
+    answer: CloudAnswer
+    received_at: float  # Unix seconds
+
+    @property
+    def key(self) -> Key:
+        return self.device, self.escalation.id
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    rows_max: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    inserted: int
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    rows: int = 0
+    bytes: int = 0
+    seq: int = 0  # the newest row that is counted
+
+
+class FeedbackTable:
+    """Raises `Unavailable` while the database is away, `Refused` for a row it will never take."""
+
+    def __init__(self, url: str, bounds: Bounds) -> None:
+        try:
+            self._engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            raise Malformed(f"store.url: {error}") from error
+        if self._engine.dialect.name == "sqlite":
+            _tune_sqlite(self._engine)
+        self._bounds = bounds
+        self._totals = _Totals()
+
+    def open(self) -> None:
+        """Create what is missing and count what is there."""
+        try:
+            with self._engine.begin() as connection:
+                metadata.create_all(connection)
+                self._totals = self._count(connection, _Totals())
+        except SQLAlchemyError as error:
+            raise Unavailable(f"feedback store {self._engine.url!r}: {error}") from error
+
+    def write(self, rows: Sequence[Feedback]) -> Written:
+        """Insert in one transaction what is not there yet, then delete what is over the bounds."""
+        if not rows:
+            return Written(0, 0)
+        try:
+            with self._engine.begin() as connection:
+                statement = _insert_new(connection.dialect.name)
+                inserted = connection.execute(statement, [_values(row) for row in rows]).rowcount
+                totals, evicted = self._evict(connection, self._count(connection, self._totals))
+        except (IntegrityError, DataError, OverflowError) as error:
+            raise Refused(f"feedback row refused: {error}") from error
+        except SQLAlchemyError as error:
+            raise Unavailable(f"feedback store: {error}") from error
+        self._totals = totals
+        return Written(inserted, evicted)
+
+    def find(self, keys: Iterable[Key]) -> dict[Key, CloudAnswer]:
+        """The stored answers among `keys`."""
+        wanted = set(keys)
+        query = select(
+            feedback.c.device, feedback.c.sample_id, feedback.c.cloud_model,
+            feedback.c.cloud_version, feedback.c.probabilities, feedback.c.queue_ms,
+            feedback.c.run_ms,
+        ).where(feedback.c.sample_id.in_({sample for _, sample in wanted}))  # fmt: skip
+        try:
+            with self._engine.connect() as connection:
+                rows = connection.execute(query).all()
+        except SQLAlchemyError as error:
+            raise Unavailable(f"feedback store: {error}") from error
+        found: dict[Key, CloudAnswer] = {}
+        for device, sample, model, version, packed, queue_ms, run_ms in rows:
+            key = DeviceId(device), SampleId(sample)
+            if key in wanted:
+                probabilities = np.frombuffer(packed, "<f4").astype(np.float32)
+                found[key] = CloudAnswer(key[1], model, version, probabilities, queue_ms, run_ms)
+        return found
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _count(self, connection: Connection, seen: _Totals) -> _Totals:
+        """Add what has come since, from every writer of this database."""
+        new = select(
+            func.count(),
+            func.coalesce(func.sum(feedback.c.row_bytes), 0),
+            func.coalesce(func.max(feedback.c.seq), seen.seq),
+        ).where(feedback.c.seq > seen.seq)
+        rows, row_bytes, seq = connection.execute(new).one()
+        return _Totals(seen.rows + int(rows), seen.bytes + int(row_bytes), int(seq))
+
+    def _evict(self, connection: Connection, totals: _Totals) -> tuple[_Totals, int]:
+        rows, row_bytes, evicted = totals.rows, totals.bytes, 0
+        while rows > self._bounds.rows_max or row_bytes > self._bounds.bytes_max:
+            oldest = connection.execute(
+                select(feedback.c.seq, feedback.c.row_bytes)
+                .order_by(feedback.c.seq)
+                .limit(_EVICT_ROWS)
+            ).all()
+            if not oldest:  # another writer evicted; the totals were behind
+                return self._count(connection, _Totals()), evicted
+            last = 0
+            for seq, size in oldest:
+                if rows <= self._bounds.rows_max and row_bytes <= self._bounds.bytes_max:
+                    break
+                last, rows, row_bytes, evicted = seq, rows - 1, row_bytes - size, evicted + 1
+            connection.execute(delete(feedback).where(feedback.c.seq <= last))
+        return _Totals(rows, row_bytes, totals.seq), evicted
+
+
+def _insert_new(dialect: str) -> Executable:
+    if dialect == "postgresql":
+        return postgresql.insert(feedback).on_conflict_do_nothing()
+    return sqlite.insert(feedback).on_conflict_do_nothing()
+
+
+def _values(row: Feedback) -> dict[str, object]:
+    escalation, answer = row.escalation, row.answer
+    payload = escalation.payload
+    probabilities = answer.probabilities.astype("<f4").tobytes()
+    return {
+        "sample_id": escalation.id,
+        "device": row.device,
+        "reason": escalation.reason,
+        "captured_at": escalation.captured_at,
+        "received_at": row.received_at,
+        "codec": payload.codec,
+        "dtype": payload.dtype,
+        "shape": ",".join(map(str, payload.shape)),
+        "dictionary": payload.dictionary,
+        "payload": payload.data,
+        "edge_model": escalation.model,
+        "edge_version": escalation.model_version,
+        "edge_label": escalation.edge_label,
+        "edge_confidence": escalation.edge_confidence,
+        "cloud_model": answer.model,
+        "cloud_version": answer.model_version,
+        "probabilities": probabilities,
+        "queue_ms": answer.queue_ms,
+        "run_ms": answer.run_ms,
+        "row_bytes": len(payload.data) + len(probabilities) + _ROW_OVERHEAD_BYTES,
+    }
+
+
+def _tune_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _set(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
+        connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut
+        connection.execute("PRAGMA busy_timeout=5000")  # milliseconds

@@ -4,13 +4,12 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from shared import ids
 from shared.errors import Malformed
-from shared.mqtt import LinkSettings
+from shared.mqtt import LinkSettings, broker_address
 
 Positive = Annotated[float, Field(gt=0)]
 _MIB = 1024 * 1024
@@ -147,20 +146,19 @@ class Uplink(_Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        self.address()
+        try:
+            self.address()
+        except Malformed as error:
+            raise ValueError(str(error)) from error
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key come together")
         return self
 
     def address(self) -> tuple[str, int, bool]:
-        """Host, port, and whether to speak TLS."""
-        url = urlsplit(self.url)
-        if url.scheme not in ("mqtt", "mqtts") or not url.hostname or url.path not in ("", "/"):
-            raise ValueError(f"url {self.url!r} is not mqtt://host[:port] or mqtts://host[:port]")
-        if url.username or url.password:
-            raise ValueError("put credentials into username and password, not into the url")
-        tls = url.scheme == "mqtts"
-        return url.hostname, url.port or (8883 if tls else 1883), tls
+        """Host, port, and whether to speak TLS. Raises `Malformed`."""
+        if "@" in self.url:
+            raise Malformed("url: put credentials into username and password, not into the url")
+        return broker_address(self.url)
 
     def link_settings(self, device: ids.DeviceId) -> LinkSettings:
         host, port, tls = self.address()
@@ -215,11 +213,16 @@ class ReplaySource(_Section):
 
     @model_validator(mode="after")
     def _shard_exists(self) -> Self:
-        if self.shard is not None:
-            index, count = map(int, self.shard.split("/"))
-            if index >= count:
-                raise ValueError(f"shard {self.shard!r}: the first number must be below the second")
+        index, count = self.part
+        if index >= count:
+            raise ValueError(f"shard {self.shard!r}: the first number must be below the second")
         return self
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """`shard` as numbers; (0, 1) is the whole."""
+        index, count = (self.shard or "0/1").split("/")
+        return int(index), int(count)
 
 
 Source = Annotated[FolderSource | ReplaySource, Field(discriminator="kind")]
@@ -237,7 +240,7 @@ class Config(_Section):
     bundle: Path
     """The model: a bundle's folder or its .hyb archive."""
 
-    engine: Annotated[str, Field(pattern=r"^[a-z]{2,20}$")] = "auto"
+    engine: Annotated[str, Field(pattern=r"^[a-z]{2,20}(/[a-z0-9]{2,8})?$")] = "auto"
     """"auto" takes the fastest measured here; a name (onnxruntime, openvino) takes that or fails."""
 
     deadlines: Deadlines = Deadlines()

@@ -11,7 +11,8 @@ from shared.errors import InUse, Malformed
 
 class StateLock:
     """Hold `folder` for this process. Raises `InUse` naming who has it, `Malformed` if it cannot
-    be written to."""
+    be written to.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:

@@ -34,7 +34,7 @@ CREATE TABLE clock (
     wall_s REAL NOT NULL, agent_s REAL NOT NULL
 ) STRICT;
 PRAGMA user_version = {VERSION};
-"""  # noqa: S608  constants of this package
+"""
 FIND_ANSWER = f"SELECT '', {ANSWER_COLUMNS} FROM answers WHERE id = ?"  # noqa: S608  a constant
 FIND_LOSS = f"SELECT reason, {ANSWER_COLUMNS} FROM ledger WHERE id = ?"  # noqa: S608  a constant
 

@@ -13,8 +13,7 @@ from edge.journal import database
 from edge.journal.agent_clock import Stamp, resumed
 from edge.journal.rows import PENDING_COLUMNS, Pending, Row, Waiting, answer_of, pending_of
 from edge.journal.writer import Commit, Group, Writer
-from edge.journal.writes import Bounds, Write
-from shared.errors import Overloaded
+from edge.journal.writes import Bounds, Opened, Write
 from shared.ids import SampleId
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -41,6 +40,7 @@ class Journal:
         ).fetchone()
         self._started = resumed(None if row is None else Stamp(*row), _this_instant(), gap_s_max)
         self._queued = 0
+        self._opening: dict[SampleId, Pending] = {}  # not committed yet
         self._writer = Writer(self._db, bounds, self._stamp, self._committed)
         self.on_dropped: Callable[[Sequence[Pending]], None] = lambda _: None
         """Called with the openings that a full disk did not take."""
@@ -57,12 +57,11 @@ class Journal:
         self._writer.drain()
 
     def record(self, *writes: Write) -> None:
-        """Queue writes that reach the disk together. Raises `Overloaded` when it is far behind."""
-        if self._queued >= self._queued_max:
-            raise Overloaded(
-                f"{self._queued} writes wait for {self._path}; the disk is too slow for this rate"
-            )
+        """Queue writes that reach the disk together; look at `full` before taking in samples."""
         self._queued += len(writes)
+        for write in writes:
+            if isinstance(write, Opened):
+                self._opening[write.pending.id] = write.pending
         self._writer.submit(Group(writes))
 
     def move(self, cursor: Cursor, *writes: Write) -> None:
@@ -80,8 +79,13 @@ class Journal:
 
     @property
     def behind(self) -> bool:
-        """Whether to wait for `durable` before recording more."""
+        """Whether a source should wait for `durable` before it records more."""
         return self._queued > self._queued_max // 2
+
+    @property
+    def full(self) -> bool:
+        """Whether the disk is so far behind that samples must be refused."""
+        return self._queued >= self._queued_max
 
     def now(self) -> float:
         """Seconds by the agent's clock."""
@@ -95,7 +99,7 @@ class Journal:
         return dict(sorted(self._counts.items()))
 
     def outbox(self) -> list[Waiting]:
-        """Every row that is on disk, by deadline."""
+        """Every row that is on disk, by deadline; for the start."""
         rows = self._reader.execute(
             "SELECT id, audit, confidence, bytes, deadline_s FROM outbox ORDER BY deadline_s, seq"
         )
@@ -105,7 +109,9 @@ class Journal:
         ]
 
     def pending(self, sample: SampleId) -> Pending | None:
-        """A row of the outbox that is on disk."""
+        """A row of the outbox, on disk or on its way there."""
+        if (opening := self._opening.get(sample)) is not None:
+            return opening
         row: Row | None = self._reader.execute(
             f"SELECT {PENDING_COLUMNS} FROM outbox WHERE id = ?",  # noqa: S608  a constant
             (sample.bytes,),
@@ -113,7 +119,10 @@ class Journal:
         return None if row is None else pending_of(row)
 
     def find(self, sample: SampleId) -> Answer | None:
-        """What is on disk: the final answer, the edge's with its loss, or the provisional one."""
+        """What is on disk: the final answer, the edge's with its loss, or the provisional one.
+
+        Final answers on their way to the disk are not found here: whoever recorded them has them.
+        """
         for query in (database.FIND_ANSWER, database.FIND_LOSS):
             row: Row | None = self._reader.execute(query, (sample.bytes,)).fetchone()
             if row is not None:
@@ -127,7 +136,11 @@ class Journal:
         return replace(now, agent_s=self._started.agent_s + elapsed)
 
     def _committed(self, commit: Commit) -> None:
-        self._queued -= sum(len(group.writes) for group in commit.groups)
+        for group in commit.groups:
+            self._queued -= len(group.writes)
+            for write in group.writes:
+                if isinstance(write, Opened):
+                    del self._opening[write.pending.id]
         self._counts.update(commit.totals)
         if commit.dropped:
             self.on_dropped(commit.dropped)

@@ -39,6 +39,7 @@ class _Entry:
     fresh_until: float
     attempts: int = 0
     bytes_sent: int = 0
+    hurried: bool = False  # the last time it was sent, its full deadline was ahead
 
 
 class Sender:
@@ -95,9 +96,14 @@ class Sender:
     def fresh(self, sample: SampleId, now: float) -> bool:
         return self._entries[sample].fresh_until > now
 
+    def hurried(self, sample: SampleId) -> bool:
+        """Whether it was fresh when it was last sent."""
+        return self._entries[sample].hurried
+
     def sent(self, sample: SampleId, size: int, now: float) -> None:
         entry = self._entries[sample]
         entry.attempts += 1
+        entry.hurried = entry.fresh_until > now
         entry.bytes_sent += size
         self._samples.spend(1, now)
         self._bytes.spend(size, now)

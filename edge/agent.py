@@ -1,0 +1,236 @@
+"""The agent: what sources and the local API ask (`Answering`, `Intake`, `Inspectable`).
+
+The way of one sample: model, calibrated confidence, policy, answer, a row for the journal; about
+ten microseconds besides the model, all on the event loop (benchmarks hold it to that).
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+
+from edge.answer_book import AnswerBook, Stream
+from edge.answers import Answer, Cursor, Sample
+from edge.config import Config
+from edge.inference.slot import Logits, Slot
+from edge.journal.journal import Journal
+from edge.journal.rows import Pending
+from edge.journal.writes import Accepted, Opened, Write
+from edge.routing.policy import ALONE, policy_of
+from edge.telemetry.counters import Counters
+from edge.uplink.quota import Quota
+from edge.uplink.sender import Limits
+from edge.uplink.uplink import Terms, Uplink
+from shared import ids
+from shared.bundle.manifest import Manifest
+from shared.confidence import label_and_confidence
+from shared.errors import Overloaded, Unavailable, Unknown
+from shared.ids import DeviceId, SampleId
+from shared.wire.envelope import Escalation
+from shared.wire.pixels import Encoder
+
+_TURN_S_MAX = 0.003  # a chunk lets the event loop run after this long
+
+
+class Agent:
+    def __init__(
+        self,
+        config: Config,
+        slot: Slot,
+        journal: Journal,
+        counters: Counters,
+        rng: random.Random,
+    ) -> None:
+        """Raises `Unknown` for a routing threshold that the bundle does not have."""
+        self._slot, self._journal = slot, journal
+        self._counters, self._rng = counters, rng
+        self._book = AnswerBook(config.answers.in_memory_max, config.answers.stream_max)
+        self._device = ids.device_id(config.device_id)
+        self._fast_ms = config.deadlines.fast_ms
+        self._asynchronous_s = config.deadlines.asynchronous_s
+        self._draining = False
+        self._turn_began = 0.0
+        manifest, routing = slot.manifest, config.routing
+        self._model, self._version = manifest.name, manifest.version
+        self._temperature = manifest.calibration.temperature
+        self._encoder = Encoder(routing.payload or manifest.payload.codec, slot.bundle.dictionary)
+        self._policy = ALONE
+        self._uplink: Uplink | None = None
+        if config.uplink is not None:
+            self._policy = policy_of(
+                manifest.calibration, routing.threshold, routing.confidence_min, routing.audit_share
+            )
+            self._uplink = self._open_uplink(config)
+            self._uplink.restore()
+
+    def _open_uplink(self, config: Config) -> Uplink:
+        uplink, budget = config.uplink, config.routing.budget
+        assert uplink is not None
+        limits = Limits(
+            uplink.unanswered_max, uplink.answer_timeout_s, uplink.backoff_s_min,
+            uplink.backoff_s_max, budget.samples_per_s, budget.bytes_per_s, budget.burst_s,
+        )  # fmt: skip
+        terms = Terms(
+            self._device, self._slot.manifest, config.deadlines, config.routing.fusion, limits
+        )
+        return Uplink(
+            terms, uplink.link_settings(self._device), self._journal,
+            Quota(config.outbox.bytes_max, config.outbox.rows_max),
+            self._book.note, self._counters, self._rng,
+        )  # fmt: skip
+
+    # edge.answers.Answering
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._slot.manifest
+
+    @property
+    def ready(self) -> bool:
+        return not self._draining
+
+    async def answer(self, sample: Sample) -> Answer:
+        if self._draining:
+            raise Unavailable("the agent is shutting down; ask again when it is back")
+        self._slot.check(sample.tensor)
+        if self._journal.full:
+            raise Overloaded("the disk is behind; ask again in a moment, and less often")
+        if self._slot.inline:
+            logits = self._slot.logits(sample.tensor)
+        else:
+            (logits,) = await self._slot.logits_of([sample.tensor])
+        answer, pending = self._judge(sample, logits)
+        if pending is None:
+            self._journal.record(Accepted(answer))
+            self._book.note(answer)
+            return answer
+        self._journal.record(Opened(pending))
+        self._escalate(pending)
+        await self._journal.durable()
+        return self.find(answer.id) or answer
+
+    async def final(self, sample: SampleId, within_s: float) -> Answer:
+        answer = self.find(sample)
+        if answer is None:
+            raise Unknown(f"sample {sample} is not remembered here; check the id")
+        return answer if answer.final else await self._book.final(sample, within_s)
+
+    def find(self, sample: SampleId) -> Answer | None:
+        return self._book.find(sample) or self._journal.find(sample)
+
+    def corrections(self) -> Stream:
+        return self._book.follow()
+
+    # edge.answers.Intake
+
+    def cursor(self, source: str) -> str | None:
+        return self._journal.cursor(source)
+
+    async def take(self, samples: Sequence[Sample], cursor: Cursor | None = None) -> list[Answer]:
+        for sample in samples:
+            self._slot.check(sample.tensor)
+        while self._journal.behind:
+            await self._journal.durable()
+        judged = await self._judged(samples)
+        writes: list[Write] = [
+            Accepted(answer) if pending is None else Opened(pending) for answer, pending in judged
+        ]
+        if cursor is not None:
+            self._journal.move(cursor, *writes)
+        elif writes:
+            self._journal.record(*writes)
+        for answer, pending in judged:
+            if pending is None:
+                self._book.note(answer)
+            else:
+                self._escalate(pending)
+        return [answer for answer, _ in judged]
+
+    async def durable(self) -> None:
+        await self._journal.durable()
+
+    # edge.api.status.Inspectable
+
+    @property
+    def device_id(self) -> DeviceId:
+        return self._device
+
+    @property
+    def engine(self) -> str:
+        return self._slot.key
+
+    @property
+    def link_up(self) -> bool:
+        return self._uplink is not None and self._uplink.up
+
+    @property
+    def outbox_depth(self) -> tuple[int, int]:
+        return (0, 0) if self._uplink is None else self._uplink.depth
+
+    def ledger_counts(self) -> Mapping[str, int]:
+        counts = self._journal.counts()
+        return {k.removeprefix("lost:"): n for k, n in counts.items() if k.startswith("lost:")}
+
+    def counters(self) -> Mapping[str, int]:
+        """Since the process started; `recorded` and `answered` since the state directory was
+        made.
+        """
+        kept = {k: n for k, n in self._journal.counts().items() if not k.startswith("lost:")}
+        return self._counters.snapshot() | kept
+
+    # Life
+
+    @property
+    def uplink(self) -> Uplink | None:
+        return self._uplink
+
+    def drain(self) -> None:
+        """Take in nothing more; streams end once they are read."""
+        self._draining = True
+        self._book.close()
+
+    # One sample
+
+    async def _judged(self, samples: Sequence[Sample]) -> list[tuple[Answer, Pending | None]]:
+        if not self._slot.inline:
+            logits = await self._slot.logits_of([sample.tensor for sample in samples])
+            return [self._judge(*pair) for pair in zip(samples, logits, strict=True)]
+        judged = []
+        for sample in samples:
+            judged.append(self._judge(sample, self._slot.logits(sample.tensor)))
+            if time.monotonic() - self._turn_began > _TURN_S_MAX:
+                await asyncio.sleep(0)
+                self._turn_began = time.monotonic()
+        return judged
+
+    def _judge(self, sample: Sample, logits: Logits) -> tuple[Answer, Pending | None]:
+        label, confidence = label_and_confidence(logits, self._temperature)
+        if not 0 <= confidence <= 1:  # NaN: the model broke down over this input
+            self._counters.add("confidence_not_a_number")
+            confidence = 0.0
+        route = self._policy.route(confidence, self._rng.random())
+        latency_ms = (time.monotonic() - sample.arrived) * 1000
+        if latency_ms > self._fast_ms:
+            self._counters.add("fast_deadline_missed")
+        accepted = route == "accepted"
+        answer = Answer(
+            sample.id, label, confidence, "edge", route, self._version, accepted, latency_ms,
+            sample.origin, sample.position, "", label, latency_ms,
+        )  # fmt: skip
+        return answer, None if accepted else self._pending(sample, answer, logits)
+
+    def _pending(self, sample: Sample, answer: Answer, logits: Logits) -> Pending:
+        assert answer.route != "accepted"
+        escalation = Escalation(
+            id=sample.id, model=self._model, model_version=self._version, reason=answer.route,
+            budget_ms=0, captured_at=sample.captured_at, edge_label=answer.label,
+            edge_confidence=answer.confidence, payload=self._encoder.encode(sample.tensor),
+        )  # fmt: skip
+        age_s = time.monotonic() - sample.arrived
+        deadline_s = self._journal.now() - age_s + self._asynchronous_s
+        return Pending(answer, escalation, tuple(logits), deadline_s)
+
+    def _escalate(self, pending: Pending) -> None:
+        self._book.note(pending.answer)
+        assert self._uplink is not None, "without an uplink the policy accepts everything"
+        self._uplink.submit(pending)

@@ -1,0 +1,1 @@
+"""The model on this device: opened, checked, measured, and run."""

@@ -1,0 +1,39 @@
+"""The final answer of a sample, from the edge's logits and the cloud's probabilities. Pure."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from edge.answers import Answer
+from edge.journal.rows import Pending
+from shared.bundle.manifest import Calibration
+from shared.confidence import fuse, softmax
+from shared.wire.envelope import CloudAnswer
+
+
+def final_answer(
+    pending: Pending,
+    cloud: CloudAnswer,
+    calibration: Calibration,
+    *,
+    fusion: bool,
+    latency_ms: float,
+    uplink_bytes: int,
+) -> Answer:
+    """The logarithmic pool of both with the bundle's weight, or the cloud's word alone."""
+    weight = calibration.fusion_cloud_weight if fusion else 1.0
+    probabilities = cloud.probabilities
+    if weight < 1:
+        edge = softmax(np.array(pending.logits, np.float32), calibration.temperature)
+        probabilities = fuse(edge, cloud.probabilities, weight)
+    label = int(probabilities.argmax())
+    return replace(
+        pending.answer,
+        label=label,
+        confidence=float(probabilities[label]),
+        source="fused" if weight < 1 else "cloud",
+        model_version=cloud.model_version,
+        final=True,
+        latency_ms=latency_ms,
+        uplink_bytes=uplink_bytes,
+    )

@@ -1,0 +1,122 @@
+"""One agent process: its parts in one TaskGroup, from the lock to the last commit.
+
+Order out: sources, local API, link, journal. A part that dies takes the process down; the
+supervisor starts it again, and the journal knows where it was.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+from collections.abc import Callable
+from typing import assert_never
+
+from edge import config as settings
+from edge.agent import Agent
+from edge.answers import Source
+from edge.api.server import build_app, serving
+from edge.api.settings import Limits as ApiLimits
+from edge.config import Config
+from edge.inference.slot import open_slot
+from edge.journal.journal import Journal
+from edge.journal.writes import Bounds
+from edge.sensing.folder import FolderSource
+from edge.sensing.replay import ReplaySource
+from edge.state_lock import StateLock
+from edge.telemetry.counters import Counters
+
+log = logging.getLogger(__name__)
+
+
+async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
+    """Run until SIGTERM or SIGINT; `on_ready` gets the API's URL.
+
+    Raises `InUse` when the state directory or the port is taken, and whatever ends a part.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    with StateLock(config.state_dir):
+        slot = await asyncio.to_thread(
+            open_slot, config.bundle, config.engine, config.state_dir / "engines"
+        )
+        try:
+            journal = Journal(
+                config.state_dir / "state.db",
+                Bounds(config.answers.kept_max),
+                gap_s_max=config.deadlines.asynchronous_s / 2,
+                queued_max=config.answers.in_memory_max,
+            )
+            counters = Counters()
+            rng = random.Random()  # noqa: S311  for audits and jitter, not for secrets
+            agent = Agent(config, slot, journal, counters, rng)
+            sources = [_source(setting, counters) for setting in config.sources]
+            await _parts(config, agent, sources, journal, stop, on_ready)
+        finally:
+            slot.close()
+
+
+async def _parts(
+    config: Config,
+    agent: Agent,
+    sources: list[Source],
+    journal: Journal,
+    stop: asyncio.Event,
+    on_ready: Callable[[Agent, str], None],
+) -> None:
+    async with asyncio.TaskGroup() as parts:
+        writing = parts.create_task(journal.run(), name="journal")
+        watching = parts.create_task(_watch_callbacks(), name="callbacks")
+        if agent.uplink is not None:
+            parts.create_task(agent.uplink.run(), name="uplink")
+        limits = ApiLimits(wait_ms_max=config.deadlines.full_ms)
+        async with serving(
+            build_app(agent, agent, limits), config.api.host, config.api.port
+        ) as port:
+            on_ready(agent, f"http://{_host(config.api.host)}:{port}")
+            running = [parts.create_task(source.run(agent)) for source in sources]
+            await stop.wait()
+            log.info("draining")
+            for source in sources:
+                source.drain()
+            await asyncio.gather(*running)
+            agent.drain()
+        if agent.uplink is not None:
+            await agent.uplink.drain()
+        journal.drain()
+        await writing
+        watching.cancel()
+    log.info("drained", extra={"counts": journal.counts()})
+
+
+def _source(setting: settings.FolderSource | settings.ReplaySource, counters: Counters) -> Source:
+    match setting:
+        case settings.FolderSource(path=path, interval_s=interval_s, after=after):
+            return FolderSource(path, counters=counters, interval_s=interval_s, after=after)
+        case settings.ReplaySource(path=path, rate_per_s=rate, repeat=repeat):
+            return ReplaySource(
+                path, counters=counters, rate_per_s=rate, shard=setting.part, repeat=repeat
+            )
+        case _:
+            assert_never(setting)
+
+
+async def _watch_callbacks() -> None:
+    """Raise what a callback of ours raised: asyncio alone would only log it."""
+    loop = asyncio.get_running_loop()
+    failed: asyncio.Future[None] = loop.create_future()
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if "handle" in context and isinstance(error, BaseException) and not failed.done():
+            failed.set_exception(error)
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
+    await failed
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

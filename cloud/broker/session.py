@@ -108,8 +108,7 @@ class Session:
         """Lose the connection; QoS 0 does not wait for another."""
         self.link = None
         for delivery in self.queue_qos_0:
-            self._release(delivery)
-        self.dropped[Drop.OFFLINE_QOS_0] += len(self.queue_qos_0)
+            self._give_up(delivery, Drop.OFFLINE_QOS_0)
         self.queue_qos_0.clear()
 
     def offer(self, delivery: Delivery, now: float) -> Drop | None:

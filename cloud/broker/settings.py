@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from typing import Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -82,6 +82,6 @@ def parse_url(url: str) -> BrokerUrl:
         host=host,
         port=PORTS[parts.scheme] if port is None else port,
         tls=parts.scheme == "mqtts",
-        username=parts.username,
-        password=None if parts.password is None else SecretStr(parts.password),
+        username=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else SecretStr(unquote(parts.password)),
     )

@@ -4,7 +4,7 @@ import importlib.metadata
 from collections.abc import Callable, Mapping
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion
+from packaging.version import InvalidVersion, Version
 
 
 def missing_runtime(
@@ -22,8 +22,9 @@ def missing_runtime(
         except importlib.metadata.PackageNotFoundError:
             return f"needs {distribution} {specifier}, which is not installed"
         try:
-            if not accepted.contains(found, prereleases=True):
-                return f"needs {distribution} {specifier}; {found} is installed"
+            version = Version(found)
         except InvalidVersion:
             return f"needs {distribution} {specifier}; cannot read the installed version {found!r}"
+        if not accepted.contains(version, prereleases=True):
+            return f"needs {distribution} {specifier}; {found} is installed"
     return None

@@ -1,0 +1,68 @@
+# The user's two commands are `make demo` and `make test`; each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+READY := $(VENV)/.ready
+TRAIN_READY := $(VENV)/.ready-train
+
+.PHONY: help setup demo test test-slow check format bench models lock mosquitto dataset clean
+.DEFAULT_GOAL := help
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s '	'
+
+setup: $(READY) ## the virtual environment, every version as locked
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Hybridge needs Python 3.11 or newer; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TRAIN_READY): $(READY) requirements-train.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-train.lock
+	@touch $@
+
+mosquitto:
+	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq mosquitto; }
+
+dataset:
+	@test -e /usr/share/datasets/fashion-mnist || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq dataset-fashion-mnist; }
+
+demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real images, one table
+	$(BIN)/hybridge demo
+
+test: $(READY) mosquitto ## every test that takes seconds
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: $(READY) mosquitto ## the tests that take minutes
+	$(BIN)/python -m pytest -q -m slow
+
+check: $(READY) ## ruff, mypy strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## ratios against the floor measured in the same run
+	$(BIN)/python -m simulations.benchmarks
+
+models: $(TRAIN_READY) dataset ## train, quantize and calibrate both models: one to two hours on 2 cores
+	$(BIN)/python -m cloud.training.recipe --models models --runs runs
+
+lock: ## pin anew what pyproject.toml asks for
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet --upgrade pip
+	build/lock/bin/pip install --quiet --group dev '.[edge,cloud,openvino,triton]'
+	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' > requirements.lock
+	build/lock/bin/pip install --quiet '.[train]'
+	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' > requirements-train.lock
+
+clean:
+	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

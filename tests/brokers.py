@@ -28,9 +28,7 @@ TIMEOUT_S = 10.0
 
 
 @contextlib.contextmanager
-def running_broker(
-    kind: BrokerKind, state_dir: Path, **settings: Any
-) -> Iterator[BrokerAddress]:
+def running_broker(kind: BrokerKind, state_dir: Path, **settings: Any) -> Iterator[BrokerAddress]:
     """Run a real broker on a free port for tests that are not asyncio; more `settings` as named."""
     if kind == "mosquitto" and not (
         shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
@@ -64,7 +62,7 @@ def properties(packet: int, **values: Any) -> Properties:
 class Client:
     """A paho client on its own thread whose waits have deadlines and which never reconnects."""
 
-    def __init__(  # noqa: PLR0913  what a CONNECT may say
+    def __init__(
         self,
         address: BrokerAddress,
         client_id: str,
@@ -97,9 +95,7 @@ class Client:
         self.paho.on_publish = lambda _c, _u, _m, reason, _p: self._acks.put([reason])
         if will is not None:
             delay = properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will_delay_s)
-            self.paho.will_set(
-                will[0], will[1], 1, properties=delay if version == MQTTv5 else None
-            )
+            self.paho.will_set(will[0], will[1], 1, properties=delay if version == MQTTv5 else None)
         self._connect: dict[str, Any] = {}
         if version == MQTTv5:
             asked: dict[str, Any] = {"SessionExpiryInterval": expiry_s}
@@ -157,7 +153,7 @@ class Client:
 
     def expect_nothing(self) -> None:
         """Say that nothing is on its way: a message of our own, sent after it, comes first."""
-        topic = f"fence/{self.paho._client_id.decode()}"  # noqa: SLF001  has no accessor
+        topic = f"fence/{self.paho._client_id.decode()}"
         self.subscribe(topic)
         self.publish(topic, b"fence")
         first = self.next()

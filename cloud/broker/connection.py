@@ -149,7 +149,7 @@ class Connection:
             topic = self._resolve(packet)
             found, expires_at = split_expiry(found, now)
         qos, packet_id = packet.qos, packet.packet_id
-        if qos == 2:  # noqa: PLR2004
+        if qos == 2:
             if packet_id in session.received:  # a resend: it was routed the first time (4.3.3-10)
                 self._send(p.Pubrec(packet_id))
                 return
@@ -195,7 +195,7 @@ class Connection:
             if one.no_local and one.topic_filter.startswith("$share/"):  # 3.8.3-4
                 raise protocol_error("no local on a shared subscription")
             reason = self._router.subscribe(session, one, identifier, now)
-            if reason > 2 and granted.version is Version.V311:  # noqa: PLR2004
+            if reason > 2 and granted.version is Version.V311:
                 reason = ReasonCode.UNSPECIFIED_ERROR  # its only failure (3.1.1 section 3.9.3)
             reasons.append(reason)
         self._send(p.Suback(packet.packet_id, tuple(reasons)))

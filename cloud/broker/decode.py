@@ -54,7 +54,7 @@ def publish(first: int, data: bytes, at: int, end: int, version: Version) -> p.P
     except UnicodeDecodeError as error:
         raise malformed("a topic is not UTF-8") from error
     found: properties.Properties = ()
-    if version == 5:  # noqa: PLR2004  a plain int compares faster than an enum member
+    if version == 5:
         if payload_at < end and data[payload_at] == 0:
             payload_at += 1
         else:
@@ -79,9 +79,7 @@ def _connect(reader: Reader, version: Version) -> p.Connect:
     level = reader.u8()
     if (name, level) not in (("MQTT", Version.V311), ("MQTT", Version.V5)):
         known = name == "MQTT" or (name == "MQIsdp" and level == PROTOCOL_LEVEL_31)
-        reason = (
-            ReasonCode.UNSUPPORTED_PROTOCOL_VERSION if known else ReasonCode.MALFORMED_PACKET
-        )
+        reason = ReasonCode.UNSUPPORTED_PROTOCOL_VERSION if known else ReasonCode.MALFORMED_PACKET
         raise BrokenRule(reason, f"protocol {name[:8]!r} level {level} is not spoken here")
     version = Version(level)
     flags = reader.u8()
@@ -160,7 +158,7 @@ def _subscription(reader: Reader, version: Version) -> p.Subscription:
     if options & (0xC0 if version is Version.V5 else 0xFC):
         raise malformed("SUBSCRIBE has reserved option bits set")
     handling = options >> 4
-    if handling > 2:  # noqa: PLR2004  0, 1 and 2 are the choices of 3.8.3.1
+    if handling > 2:
         raise protocol_error("retain handling 3 does not exist")
     return p.Subscription(
         topic_filter, _qos(options & 3), bool(options & 4), bool(options & 8),
@@ -244,7 +242,7 @@ def decode(first: int, data: bytes, at: int, end: int, version: Version) -> p.Pa
         BrokenRule: 0x81, 0x82, 0x84, 0x90 or 0x94, as the specification says for the fault.
 
     """
-    if first >> 4 == 3:  # noqa: PLR2004  PUBLISH
+    if first >> 4 == 3:
         return publish(first, data, at, end, version)
     decoder = _DECODERS.get(first)
     if decoder is None:

@@ -9,7 +9,7 @@ from cloud.broker.packets import Version
 from cloud.broker.properties import Properties
 
 
-def publish_header(  # noqa: PLR0913  one argument for each field of the header
+def publish_header(
     topic: bytes,
     payload_bytes: int,
     first: int,
@@ -24,7 +24,7 @@ def publish_header(  # noqa: PLR0913  one argument for each field of the header
     head = len(topic).to_bytes(2, "big") + topic
     if packet_id:
         head += packet_id.to_bytes(2, "big")
-    if version == 5:  # noqa: PLR2004  a plain int compares faster than an enum member
+    if version == 5:
         head += properties.encode(found) if found else b"\0"
     return bytes((first,)) + fields.varint(len(head) + payload_bytes) + head
 

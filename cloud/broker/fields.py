@@ -51,7 +51,7 @@ class Reader:
         for shift in (0, 7, 14, 21):
             byte = self.u8()
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004  the continuation bit
+            if byte < 0x80:
                 if byte == 0 and shift:
                     raise malformed("a variable byte integer must use its shortest form")
                 return value
@@ -89,12 +89,12 @@ class Reader:
 
 def varint(value: int) -> bytes:
     """Encode a Variable Byte Integer (1.5.5)."""
-    if value < 0x80:  # noqa: PLR2004  fits seven bits
+    if value < 0x80:
         return bytes((value,))
     if value > VARINT_MAX:
         raise malformed(f"{value} does not fit a variable byte integer")
     out = bytearray()
-    while value > 0x7F:  # noqa: PLR2004
+    while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

@@ -19,12 +19,14 @@ import shutil
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from cloud.broker.encode import encode
 from cloud.broker.limits import Limits
 from cloud.broker.mosquitto import RUNNING, Tls, config_text
+from cloud.broker.packets import Connect, Disconnect, Version
 from cloud.broker.settings import BrokerSettings, parse_url
 from shared.errors import Disconnected, InUse, Unavailable, Unknown
 
@@ -116,8 +118,8 @@ async def _start_embedded(
         stdin=PIPE, stdout=PIPE, start_new_session=True,
     )  # fmt: skip
     stack.push_async_callback(_stop, process, settings.stop_timeout_s)
-    assert process.stdout is not None  # noqa: S101  asked for above
-    line = await _before_deadline(process.stdout.readline, settings, "broker_ready")
+    assert process.stdout is not None
+    line = await _before_deadline(process.stdout.readline(), settings, "broker_ready")
     if not line:
         code = await process.wait()
         problem = f"the embedded broker ended with code {code}; its message is on stderr"
@@ -135,11 +137,12 @@ async def _start_mosquitto(
         port = settings.port or _free_port(settings.host)
         process = await _spawn_mosquitto(program, settings, port)
         stack.push_async_callback(_stop, process, settings.stop_timeout_s)
-        assert process.stderr is not None  # noqa: S101  asked for
+        assert process.stderr is not None
         said = await _before_deadline(_until_running(process.stderr), settings, "'running'")
         if said is None:
             drain = asyncio.create_task(_log_lines(process.stderr))
             stack.callback(drain.cancel)
+            await _before_deadline(_first_answer(settings.host, port), settings, "answer")
             return process, port
         if settings.port or last:
             raise (InUse if "in use" in said else Unavailable)(f"mosquitto did not start: {said}")
@@ -148,7 +151,7 @@ async def _start_mosquitto(
 
 async def _spawn_mosquitto(program: str, settings: BrokerSettings, port: int) -> Process:
     state_dir = settings.state_dir
-    assert state_dir is not None  # noqa: S101  the settings' validator saw to it
+    assert state_dir is not None
     state_dir.mkdir(parents=True, exist_ok=True)
     tls = None
     if settings.tls_cert is not None and settings.tls_key is not None:
@@ -173,19 +176,30 @@ def _free_port(host: str) -> int:
         return int(server.getsockname()[1])
 
 
-def _until_running(
-    stderr: asyncio.StreamReader,
-) -> Callable[[], Coroutine[Any, Any, str | None]]:
-    async def read() -> str | None:
-        """None once it runs; what it said if it ended instead."""
-        said: list[str] = []
-        while line := (await stderr.readline()).decode(errors="replace").rstrip():
-            if line.endswith(RUNNING):
-                return None
-            said.append(line)
-        return " | ".join(said)
+async def _until_running(stderr: asyncio.StreamReader) -> str | None:
+    """None once it runs; what it said if it ended instead."""
+    said: list[str] = []
+    while line := (await stderr.readline()).decode(errors="replace").rstrip():
+        if line.endswith(RUNNING):
+            return None
+        said.append(line)
+    return " | ".join(said)
 
-    return read
+
+async def _first_answer(host: str, port: int) -> None:
+    """Wait until Mosquitto's main loop turns: a SIGTERM before that would be lost.
+
+    Any byte or the end of the connection will do, which is what a TLS listener answers with.
+    """
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(encode(Connect("", Version.V311)) + encode(Disconnect(), Version.V311))
+        with contextlib.suppress(ConnectionError):
+            await reader.read(1)
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 async def _log_lines(stderr: asyncio.StreamReader) -> None:
@@ -193,12 +207,10 @@ async def _log_lines(stderr: asyncio.StreamReader) -> None:
         log.info("mosquitto", extra={"line": line.decode(errors="replace").rstrip()})
 
 
-async def _before_deadline(
-    call: Callable[[], Coroutine[Any, Any, T]], settings: BrokerSettings, what: str
-) -> T:
+async def _before_deadline(waiting: Awaitable[T], settings: BrokerSettings, what: str) -> T:
     try:
         async with asyncio.timeout(settings.start_timeout_s):
-            return await call()
+            return await waiting
     except TimeoutError as error:
         waited = f"{settings.kind} broker: no {what} within {settings.start_timeout_s} s"
         raise Unavailable(waited) from error

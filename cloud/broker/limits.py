@@ -48,6 +48,8 @@ class Limits:
             if getattr(self, field.name) <= 0:
                 raise ValueError(f"{field.name} must be over 0")
         if self.packet_bytes_max > min(self.queued_bytes_max, self.queued_bytes_max_total):
-            raise ValueError("packet_bytes_max must fit queued_bytes_max and queued_bytes_max_total")
-        if max(self.inflight_max, self.receive_maximum, self.topic_alias_maximum) > 65_535:  # noqa: PLR2004
+            raise ValueError(
+                "packet_bytes_max must fit queued_bytes_max and queued_bytes_max_total"
+            )
+        if max(self.inflight_max, self.receive_maximum, self.topic_alias_maximum) > 65_535:
             raise ValueError("inflight_max, receive_maximum, topic_alias_maximum: 65535 at most")

@@ -19,7 +19,7 @@ class Tls:
     ca: Path | None = None
 
 
-def config_text(  # noqa: PLR0913  each is a line of the file
+def config_text(
     *,
     host: str,
     port: int,

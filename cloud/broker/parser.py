@@ -65,7 +65,7 @@ class Parser:
                 self._wanted_bytes = end - at
                 break
             first = data[at]
-            if first & 0xF0 == 0x30:  # noqa: PLR2004  PUBLISH
+            if first & 0xF0 == 0x30:
                 yield publish(first, data, body_at, end, self.version)
             else:
                 packet = decode(first, data, body_at, end, self.version)
@@ -87,7 +87,7 @@ class Parser:
                 return None
             byte = data[here]
             length |= (byte & 0x7F) << 7 * index
-            if byte < 0x80:  # noqa: PLR2004  the continuation bit
+            if byte < 0x80:
                 if byte == 0 and index:
                     raise malformed("the remaining length must use its shortest form")
                 end = here + 1 + length

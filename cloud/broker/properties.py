@@ -133,7 +133,7 @@ def decode(reader: Reader, packet_type: int) -> Properties:
         if identifier not in ALLOWED[packet_type]:
             raise malformed(f"{identifier.name} may not stand in packet type {packet_type}")
         several = identifier is _P.USER_PROPERTY or (
-            identifier is _P.SUBSCRIPTION_IDENTIFIER and packet_type == 3  # noqa: PLR2004
+            identifier is _P.SUBSCRIPTION_IDENTIFIER and packet_type == 3
         )
         if identifier in seen and not several:
             raise protocol_error(f"{identifier.name} stands twice")

@@ -52,7 +52,7 @@ CONNECT_RETURN_CODE: Final[dict[ReasonCode, int]] = {
 """How a refused CONNECT is told to a 3.1.1 client (3.1.1 section 3.2.2.3); others just close."""
 
 
-class BrokenRule(Malformed):  # noqa: N818  named like the rest of the tree in shared/errors.py
+class BrokenRule(Malformed):
     """A peer broke a rule of the protocol; the connection must close with `reason` (4.13)."""
 
     def __init__(self, reason: ReasonCode, why: str) -> None:

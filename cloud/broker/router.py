@@ -40,7 +40,7 @@ class Router:
             total.update(session.dropped)
         return total
 
-    def open(  # noqa: PLR0913  the parts of a CONNECT that matter to a session
+    def open(
         self, client_id: str, link: Link, now: float, *, clean: bool, expiry_s: float, window: int
     ) -> tuple[Session, bool]:
         """Start or resume a session (3.1.2.4), taking it over from another connection.
@@ -132,7 +132,7 @@ class Router:
             for message in self.retained.matching(topic_filter, now):
                 qos = min(message.qos, wanted.qos)
                 session.enqueue(
-                    Delivery(message, qos, True, identifiers, None, message.size_bytes),  # noqa: FBT003
+                    Delivery(message, qos, True, identifiers, None, message.size_bytes),
                     now,
                 )
         return wanted.qos
@@ -201,9 +201,7 @@ class Router:
                 break
             retain = message.retain and wanted.subscription.retain_as_published
             identifiers = (wanted.identifier,) if wanted.identifier else ()
-            delivery = Delivery(
-                message, qos, retain, identifiers, group.share, message.size_bytes
-            )
+            delivery = Delivery(message, qos, retain, identifiers, group.share, message.size_bytes)
             why = session.offer(delivery, now)
             if why is None:
                 group.turn += 1

@@ -68,7 +68,7 @@ def packets(version: Version) -> st.SearchStrategy[p.Packet]:
     def props(packet_type: int) -> st.SearchStrategy[tuple[object, ...]]:
         return properties(packet_type) if v5 else st.just(())
 
-    no = st.just(False)  # noqa: FBT003
+    no = st.just(False)
     will = st.none() | st.builds(p.Will, topics, payloads, qos, st.booleans(), props(0))
     named = st.tuples(text, payloads) if not v5 else st.tuples(st.none() | text, payloads)
     names = st.just((None, None)) | named

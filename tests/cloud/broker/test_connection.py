@@ -91,7 +91,7 @@ def test_nothing_comes_before_connect() -> None:
     ("packet", "reason"),
     [
         (p.Connect("again"), 0x82),
-        (p.Connack(False, 0), 0x82),  # noqa: FBT003
+        (p.Connack(False, 0), 0x82),
         (p.Suback(1, (0,)), 0x82),
         (p.Auth(), 0x82),
         (p.Publish("", b"", properties=((ALIAS, 5),)), 0x82),

@@ -117,7 +117,7 @@ def test_mosquitto_that_is_missing_or_never_ready_is_said(
     fake.chmod(0o755)
     with monkeypatch.context() as patched:
         patched.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        with pytest.raises(Unavailable, match="within 0.3 s"):
+        with pytest.raises(Unavailable, match=r"within 0\.3 s"):
             asyncio.run(start())
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(Unknown, match="apt-get install mosquitto"):
@@ -138,7 +138,8 @@ def test_a_broker_that_runs_elsewhere_is_only_an_address() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://h", "mqtt://", "mqtt://h:x", "mqtt://h:99999", "mqtt://h/p", "h:1883", "mqtt://h?a"]
+    "url",
+    ["http://h", "mqtt://", "mqtt://h:x", "mqtt://h:99999", "mqtt://h/p", "h:1883", "mqtt://h?a"],
 )
 def test_urls_that_are_none(url: str) -> None:
     with pytest.raises(Malformed):

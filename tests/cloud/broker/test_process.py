@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -43,7 +44,7 @@ class Wire:
             self.send(connect)
             assert isinstance(self.read(), p.Connack)
 
-    def __enter__(self) -> "Wire":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,12 +133,11 @@ def test_no_connect_in_time_closes() -> None:
 
 
 def test_one_connection_too_many_is_closed() -> None:
-    with broker("--connections-max", "1") as running:
-        with running.connect(p.Connect("1")) as first:
-            with running.connect() as second:
-                assert second.read() is None
-            first.send(p.Pingreq())
-            assert first.read() == p.Pingresp()
+    with broker("--connections-max", "1") as running, running.connect(p.Connect("1")) as first:
+        with running.connect() as second:
+            assert second.read() is None
+        first.send(p.Pingreq())
+        assert first.read() == p.Pingresp()
 
 
 def test_a_slow_reader_costs_bounded_memory_and_its_publisher_hears() -> None:
@@ -191,11 +191,13 @@ def secure(running: Running, at: Path, *, with_certificate: bool) -> p.Packet | 
     context = ssl.create_default_context(cafile=at / "ca.pem")
     if with_certificate:
         context.load_cert_chain(at / "client.pem", at / "client.key")
-    with socket.create_connection(("127.0.0.1", running.port), TIMEOUT_S) as plain:
-        with context.wrap_socket(plain, server_hostname="127.0.0.1") as sock:
-            client = Wire(sock, None)
-            client.send(p.Connect("c"))
-            return client.read()
+    with (
+        socket.create_connection(("127.0.0.1", running.port), TIMEOUT_S) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as sock,
+    ):
+        client = Wire(sock, None)
+        client.send(p.Connect("c"))
+        return client.read()
 
 
 def test_tls_and_mutual_tls(certificates: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_flapping_client_costs_one_timer() -> None:
     router = make()
     for now in range(100):
         router.close(join(router, "1", expiry_s=1_000, now=now), None, now)
-    assert len(router._timers) == 1  # noqa: SLF001  what a leak would look like
+    assert len(router._timers) == 1
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,5 @@ class ShareGroupRules(RuleBasedStateMachine):
         assert held == self.router.budget.used_bytes
 
 
-ShareGroupRules.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None
-)
+ShareGroupRules.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 test_share_group_rules = ShareGroupRules.TestCase

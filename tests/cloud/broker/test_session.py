@@ -27,7 +27,7 @@ def delivery(
 ) -> Delivery:
     message = Message("t", payload, qos, expires_at=expires_at)  # type: ignore[arg-type]  # 0 to 2
     group = Shared(share, "t") if share else None
-    return Delivery(message, message.qos, False, (), group, message.size_bytes)  # noqa: FBT003
+    return Delivery(message, message.qos, False, (), group, message.size_bytes)
 
 
 def session(bytes_max: int = PLENTY, window: int = 10, *, connected: bool = True) -> Session:
@@ -147,7 +147,7 @@ def test_a_pubrec_with_an_error_ends_the_message() -> None:
 
 def test_packet_ids_wrap_around_those_in_use() -> None:
     one = session(window=10)
-    one._last_packet_id = 65_534  # noqa: SLF001  65,534 messages later
+    one._last_packet_id = 65_534
     one.inflight[1] = one.inflight.get(1) or _kept()
     for _ in range(2):
         one.enqueue(delivery(), 0)

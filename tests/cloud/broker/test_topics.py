@@ -1,8 +1,8 @@
 """Topic names, filters and the tree that matches them."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from cloud.broker import topics
 from cloud.broker.packets import Subscription
@@ -44,9 +44,7 @@ def wanted(topic_filter: str, qos: int = 0) -> Wanted:
 
 
 @given(st.sets(filters, max_size=8), st.sets(filters, max_size=3), names)
-def test_the_tree_agrees_with_the_definition(
-    kept: set[str], removed: set[str], topic: str
-) -> None:
+def test_the_tree_agrees_with_the_definition(kept: set[str], removed: set[str], topic: str) -> None:
     tree = SubscriptionTree()
     for topic_filter in sorted(kept | removed):
         tree.add(topic_filter, topic_filter, wanted(topic_filter))
@@ -64,7 +62,7 @@ def test_a_tree_without_subscriptions_holds_no_nodes() -> None:
     tree.remove("c", "a/b/c")
     tree.leave("c", Shared("g", "a/b/#"))
     tree.remove("c", "never/there")
-    assert tree._root.is_empty  # noqa: SLF001  what a leak would look like
+    assert tree._root.is_empty
 
 
 def test_overlapping_subscriptions_make_one_route_with_the_higher_qos() -> None:

@@ -20,7 +20,9 @@ from shared.imaging.npy import parse_npy
 PIXELS_MAX = 64 * 1024 * 1024  # of one image, and of all images in one data set
 FILE_BYTES_MAX = 256 * 1024 * 1024
 _PNG = b"\x89PNG\r\n\x1a\n"
+_PNG_END = b"IEND\xaeB`\x82"
 _JPEG = b"\xff\xd8\xff"
+_JPEG_END = b"\xff\xd9"
 _NPY = b"\x93NUMPY"
 _GREY_MODES = ("1", "L", "LA", "RGB", "RGBA", "P", "YCbCr")
 
@@ -57,6 +59,8 @@ def decode_sample(content: bytes, name: str, shape: tuple[int, ...]) -> NDArray[
 
 
 def _decode_image(content: bytes, name: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    if (_PNG_END if content.startswith(_PNG) else _JPEG_END) not in content:
+        raise Malformed(f"{name}: cut short, its end marker is missing; save it again")
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
@@ -75,8 +79,10 @@ def _decode_image(content: bytes, name: str, shape: tuple[int, ...]) -> NDArray[
                 return np.asarray(grey, np.uint8)
     except (TooLarge, Malformed):
         raise
+    except pillow.DecompressionBombError as error:
+        raise TooLarge(f"{name}: {_short(error)}") from error
     except Exception as error:  # noqa: BLE001 - decoders of hostile bytes raise whatever they like
-        raise Malformed(f"{name}: damaged or cut short: {_short(error)}; save it again") from error
+        raise Malformed(f"{name}: damaged: {_short(error)}; save it again") from error
 
 
 def _refuse_other_size(size: tuple[int, int], name: str, shape: tuple[int, ...]) -> None:

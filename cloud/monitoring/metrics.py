@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from shared.wire.envelope import RefusalCode
 
-_STAGES = ("lookup", "decode", "queue", "run", "publish", "store")
+_STAGES = ("decode", "queue", "run", "publish", "store")
 _MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
 _SECONDS = tuple(ms / 1e3 for ms in _MS)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -121,9 +121,13 @@ class Batcher(Generic[S, A]):
         if not jobs:
             self._queue.ran(self._now())
             return
+        samples = [job.sample for job in jobs]
+        inline = self._curve.cost_s(len(jobs)) <= INLINE_S_MAX
         started = self._now()
         try:
-            answers = await self._run([job.sample for job in jobs])
+            answers = self._predict(samples) if inline else await self._in_thread(samples)
+            if len(answers) != len(jobs):
+                raise ValueError(f"{len(answers)} answers for a batch of {len(jobs)}")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001  one bad batch must not stop the server
             self._queue.ran(self._now())
             await self._one_by_one(jobs, error)
@@ -135,7 +139,9 @@ class Batcher(Generic[S, A]):
         for job, answer in zip(jobs, answers, strict=True):
             if not job.done.done():
                 job.done.set_result(Ran(answer, started - job.added, ended - started))
-        await asyncio.sleep(0)  # inline batches must leave the loop a round to take and to send
+        if inline:
+            await asyncio.sleep(0)  # a round for the loop to take and to send
+        # else the thread gets its next batch before the loop hands these answers on
 
     async def _one_by_one(self, jobs: list[_Job[S, A]], error: Exception) -> None:
         """A batch failed: the sample that is to blame fails alone."""
@@ -145,9 +151,7 @@ class Batcher(Generic[S, A]):
         for job in jobs:
             await self._answer([job])
 
-    async def _run(self, samples: list[S]) -> Sequence[A]:
-        if self._curve.cost_s(len(samples)) <= INLINE_S_MAX:
-            return self._predict(samples)
+    async def _in_thread(self, samples: list[S]) -> Sequence[A]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         return await asyncio.get_running_loop().run_in_executor(

@@ -18,6 +18,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
+from cloud.store.known_samples import KnownSamples
 from cloud.store.schema import feedback, metadata
 from shared.errors import Malformed, Refused, Unavailable
 from shared.ids import DeviceId, SampleId
@@ -72,6 +73,8 @@ class FeedbackTable:
             _tune_sqlite(self._engine)
         self._bounds = bounds
         self._totals = _Totals()
+        self.known = KnownSamples(bounds.rows_max)
+        """Perhaps stored, by any writer up to this one's last commit; read it from any thread."""
 
     def open(self) -> None:
         """Create what is missing and count what is there."""
@@ -124,13 +127,14 @@ class FeedbackTable:
 
     def _count(self, connection: Connection, seen: _Totals) -> _Totals:
         """Add what has come since, from every writer of this database."""
-        new = select(
-            func.count(),
-            func.coalesce(func.sum(feedback.c.row_bytes), 0),
-            func.coalesce(func.max(feedback.c.seq), seen.seq),
-        ).where(feedback.c.seq > seen.seq)
-        rows, row_bytes, seq = connection.execute(new).one()
-        return _Totals(seen.rows + int(rows), seen.bytes + int(row_bytes), int(seq))
+        new = select(feedback.c.seq, feedback.c.row_bytes, feedback.c.sample_id).where(
+            feedback.c.seq > seen.seq
+        )
+        rows, total, seq = seen.rows, seen.bytes, seen.seq
+        for one, row_bytes, sample in connection.execute(new.execution_options(yield_per=1000)):
+            rows, total, seq = rows + 1, total + row_bytes, max(seq, one)
+            self.known.add(sample)
+        return _Totals(rows, total, seq)
 
     def _evict(self, connection: Connection, totals: _Totals) -> tuple[_Totals, int]:
         rows, row_bytes, evicted = totals.rows, totals.bytes, 0
@@ -141,7 +145,7 @@ class FeedbackTable:
                 .limit(_EVICT_ROWS)
             ).all()
             if not oldest:  # another writer evicted; the totals were behind
-                return self._count(connection, _Totals()), evicted
+                return _Totals(0, 0, totals.seq), evicted
             last = 0
             for seq, size in oldest:
                 if rows <= self._bounds.rows_max and row_bytes <= self._bounds.bytes_max:

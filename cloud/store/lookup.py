@@ -1,6 +1,7 @@
-"""Answers that were stored before, asked for in groups: one query for what one loop round brought.
+"""Answers that were stored before. A new sample costs no query; the rest are asked in groups.
 
-The query runs in a thread of its own while the next group collects, as batches do.
+One query takes what one loop round brought, in a thread of its own while the next group collects,
+as batches do.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ class AnswerLookup:
 
     async def find(self, key: Key) -> CloudAnswer | None:
         """Raises `Unavailable` while the database is away."""
+        if key[1] not in self._table.known:
+            return None
         loop = asyncio.get_running_loop()
         found = self._waiting.get(key)
         if found is None:

@@ -17,7 +17,8 @@ from shared.errors import Overloaded, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 
-_GROUP_MAX = 256  # rows in a commit: 100 already reach the plateau (FINDINGS 3)
+_GROUP_MAX = 512  # rows in a commit: 100 already reach the plateau
+_GROUP_S = 0.02  # what a commit waits for company
 _RETRY_S_MIN, _RETRY_S_MAX = 0.1, 5.0
 
 
@@ -95,13 +96,14 @@ class FeedbackWriter:
         """None at the end."""
         if self._stop.is_set() and self._pending.empty():
             return None
-        group: list[_Pending] = []
-        waiting = self._pending.get()
-        while waiting is not None:
-            group.append(waiting)
-            if len(group) == _GROUP_MAX or self._pending.empty():
-                break
-            waiting = self._pending.get_nowait()
+        first = self._pending.get()
+        if first is None:
+            return []
+        self._stop.wait(_GROUP_S)  # answers do not wait for this, and each commit costs them a core
+        group = [first]
+        with suppress(queue.Empty):
+            while len(group) < _GROUP_MAX and (more := self._pending.get_nowait()) is not None:
+                group.append(more)
         return group
 
     def _write_until_done(self, loop: asyncio.AbstractEventLoop, group: list[_Pending]) -> bool:

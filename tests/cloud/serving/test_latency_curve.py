@@ -1,0 +1,47 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloud.serving.latency_curve import LatencyCurve
+
+
+def test_between_two_measured_sizes_it_is_linear() -> None:
+    curve = LatencyCurve({1: 0.001, 2: 0.002, 4: 0.006})
+    assert [curve.cost_s(n) for n in (1, 2, 3, 4)] == pytest.approx([0.001, 0.002, 0.004, 0.006])
+
+
+def test_past_the_largest_size_it_grows_in_proportion() -> None:
+    assert LatencyCurve({1: 0.001, 4: 0.004}).cost_s(8) == pytest.approx(0.008)
+
+
+def test_a_hiccup_at_a_small_size_raises_the_larger_ones() -> None:
+    assert LatencyCurve({1: 0.005, 2: 0.002}).cost_s(2) == pytest.approx(0.005)
+
+
+def test_a_slower_machine_is_learnt_and_one_hiccup_is_not() -> None:
+    curve = LatencyCurve({1: 0.001})
+    curve.observe(1, 1.0)
+    assert curve.cost_s(1) < 0.002
+    for _ in range(200):
+        curve.observe(1, 0.003)
+    assert curve.cost_s(1) == pytest.approx(0.003, rel=0.01)
+
+
+@pytest.mark.parametrize("measured", [{}, {0: 0.1}, {1: -0.1}])
+def test_nonsense_is_refused(measured: dict[int, float]) -> None:
+    with pytest.raises(ValueError, match="a curve needs"):
+        LatencyCurve(measured)
+
+
+@given(
+    st.dictionaries(st.integers(1, 64), st.floats(0, 10), min_size=1),
+    st.lists(st.tuples(st.integers(1, 64), st.floats(0, 10))),
+)
+def test_a_bigger_batch_never_costs_less(
+    measured: dict[int, float], seen: list[tuple[int, float]]
+) -> None:
+    curve = LatencyCurve(measured)
+    for size, took_s in seen:
+        curve.observe(size, took_s)
+    costs = [curve.cost_s(size) for size in range(1, 80)]
+    assert all(a <= b + 1e-12 for a, b in zip(costs, costs[1:], strict=False))

@@ -101,7 +101,11 @@ class Decoder:
 
     @staticmethod
     def _decompress(engine: zstandard.ZstdDecompressor, data: bytes, size: int) -> bytes:
+        """zstandard allocates what a frame states, whatever `max_output_size` says: look first."""
         try:
+            stated = zstandard.frame_content_size(data)
+            if stated > size:
+                raise Malformed(f"payload states {stated} bytes; it may have at most {size}")
             return engine.decompress(data, max_output_size=size)
         except zstandard.ZstdError as error:
             raise Malformed(

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from paho.mqtt.client import Client as Paho
 from paho.mqtt.client import MQTTMessage, MQTTv5, MQTTv311
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -53,7 +53,7 @@ def running_broker(kind: BrokerKind, state_dir: Path, **settings: Any) -> Iterat
 
 def properties(packet: int, **values: Any) -> Properties:
     """Make paho properties from keywords."""
-    out = Properties(packet)
+    out = Properties(packet)  # type: ignore[no-untyped-call]  # paho leaves it bare
     for name, value in values.items():
         setattr(out, name, value)
     return out
@@ -67,7 +67,7 @@ class Client:
         address: BrokerAddress,
         client_id: str,
         *,
-        version: int = MQTTv5,
+        version: MQTTProtocolVersion = MQTTv5,
         clean: bool = True,
         expiry_s: int = 0,
         keepalive_s: int = 60,
@@ -77,7 +77,7 @@ class Client:
         receive_maximum: int | None = None,
     ) -> None:
         self.version = version
-        more = {} if version == MQTTv5 else {"clean_session": clean}
+        more: dict[str, Any] = {} if version == MQTTv5 else {"clean_session": clean}
         self.paho = Paho(
             CallbackAPIVersion.VERSION2, client_id, protocol=version, manual_ack=manual_ack,
             reconnect_on_failure=False, **more,
@@ -127,9 +127,8 @@ class Client:
     ) -> ReasonCode:
         """Subscribe and give the reason from the SUBACK."""
         if self.version == MQTTv5:
-            found = Properties(PacketTypes.SUBSCRIBE)
-            if identifier:
-                found.SubscriptionIdentifier = identifier
+            named = {"SubscriptionIdentifier": identifier} if identifier else {}
+            found = properties(PacketTypes.SUBSCRIBE, **named)
             wanted = SubscribeOptions(qos, **options)
             self.paho.subscribe(topic_filter, options=wanted, properties=found)
         else:
@@ -149,7 +148,7 @@ class Client:
 
     def payloads(self, count: int) -> list[bytes]:
         """Give the payloads of the next messages."""
-        return [self.next().payload for _ in range(count)]
+        return [bytes(self.next().payload) for _ in range(count)]
 
     def expect_nothing(self) -> None:
         """Say that nothing is on its way: a message of our own, sent after it, comes first."""
@@ -168,7 +167,7 @@ class Client:
     def break_off(self) -> None:
         """Lose the connection without DISCONNECT."""
         sock = self.paho.socket()
-        assert sock is not None
+        assert isinstance(sock, socket.socket)
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
         self.ended()

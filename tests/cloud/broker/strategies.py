@@ -1,5 +1,7 @@
 """Hypothesis strategies for well formed control packets."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from cloud.broker import packets as p
@@ -41,10 +43,10 @@ def properties(packet_type: int) -> st.SearchStrategy[tuple[object, ...]]:
     users = st.lists(
         st.tuples(st.just(PropertyId.USER_PROPERTY), st.tuples(text, text)), max_size=3
     )
-    return st.tuples(unique, users).map(lambda both: tuple(both[0] + both[1]))
+    return st.tuples(unique, users).map(lambda both: (*both[0], *both[1]))
 
 
-def _answer(kind: type, packet_type: int, version: Version) -> st.SearchStrategy[object]:
+def _answer(kind: type, packet_type: int, version: Version) -> st.SearchStrategy[Any]:
     if version is Version.V311:
         return st.builds(kind, packet_ids)
     return st.builds(kind, packet_ids, codes, properties(packet_type))
@@ -82,7 +84,7 @@ def packets(version: Version) -> st.SearchStrategy[p.Packet]:
         p.Subscription, text, qos, *(([st.booleans()] * 2 + [qos]) if v5 else [no, no, st.just(0)])
     )
     reasons = st.lists(codes, min_size=1, max_size=4).map(tuple)
-    plain = [
+    plain: list[st.SearchStrategy[Any]] = [
         connect,
         st.builds(p.Connack, st.booleans(), codes, props(2)),
         publishes(version),

@@ -100,6 +100,8 @@ HOSTILE = {
     "topic of 129 levels": (encode(p.Publish("/" * 128, b"")), 0x90),
     "no topic and no alias": (b"\x30\x03\x00\x00\x00", 0x82),
     "alias 0": (b"\x30\x06\x00\x00\x03\x23\x00\x00", 0x94),
+    "property length not in its shortest form": (b"\x30\x06\x00\x01t\x80\x00x", 0x81),
+    "filter with U+0000": (b"\x82\x08\x00\x01\x00\x00\x02a\x00\x00", 0x81),
     "property twice": (b"\x30\x08\x00\x01t\x04\x01\x00\x01\x00", 0x82),
     "property of another packet": (b"\x30\x07\x00\x01t\x03\x21\x00\x01", 0x81),
     "unknown property": (b"\x30\x06\x00\x01t\x02\x7f\x00", 0x81),

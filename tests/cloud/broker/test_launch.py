@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from cloud.broker.launch import broker_running
 from cloud.broker.limits import Limits
@@ -126,7 +126,7 @@ def test_mosquitto_that_is_missing_or_never_ready_is_said(
 
 def test_a_broker_that_runs_elsewhere_is_only_an_address() -> None:
     async def check() -> None:
-        settings = BrokerSettings(kind="url", url="mqtts://me:se%63ret@there")
+        settings = BrokerSettings(kind="url", url=SecretStr("mqtts://me:se%63ret@there"))
         assert "se%63ret" not in repr(settings)
         async with broker_running(settings) as address:
             assert (address.host, address.port, address.tls) == ("there", 8883, True)

@@ -3,7 +3,7 @@
 import pytest
 
 from cloud.broker.messages import Delivery, Drop, Message
-from cloud.broker.session import Budget, Session
+from cloud.broker.session import Budget, Inflight, Session
 from cloud.broker.topics import Shared
 
 PLENTY = 1 << 20
@@ -148,13 +148,13 @@ def test_a_pubrec_with_an_error_ends_the_message() -> None:
 def test_packet_ids_wrap_around_those_in_use() -> None:
     one = session(window=10)
     one._last_packet_id = 65_534
-    one.inflight[1] = one.inflight.get(1) or _kept()
+    one.inflight[1] = _kept()
     for _ in range(2):
         one.enqueue(delivery(), 0)
     assert [packet_id for packet_id, _ in ids(one)] == [65_535, 2]
 
 
-def _kept() -> object:
+def _kept() -> Inflight:
     donor = session()
     donor.enqueue(delivery(), 0)
     ids(donor)

@@ -162,7 +162,7 @@ def test_overload_and_hopeless_deadlines_are_refused_at_once() -> None:
 
 @pytest.mark.parametrize(("measured", "inline"), [(QUICK, True), (SLOW, False)])
 def test_only_a_batch_under_a_millisecond_runs_on_the_event_loop(
-    measured: dict[int, float], inline: bool
+    measured: dict[int, float], *, inline: bool
 ) -> None:
     async def scenario() -> None:
         b = Batcher(model, LatencyCurve(measured), size_max=4)

@@ -110,7 +110,7 @@ def test_a_row_the_database_will_never_take_is_refused_and_leaves_no_trace(
     open_table: Open, spoil: dict[str, float]
 ) -> None:
     table, row = open_table(PLENTY), feedback(2)
-    bad = replace(row, escalation=replace(row.escalation, **spoil))
+    bad = replace(row, escalation=replace(row.escalation, **spoil))  # type: ignore[arg-type]  # a table of keywords
     with pytest.raises(Refused):
         table.write([feedback(1), bad])
     assert table.find([feedback(1).key]) == {}

@@ -34,7 +34,7 @@ class FlakyTable(FeedbackTable):
         return super().write(rows)
 
 
-async def stored(writer: FeedbackWriter, numbers: Sequence[int]) -> list[None | BaseException]:
+async def stored(writer: FeedbackWriter, numbers: Sequence[int]) -> list[BaseException | None]:
     futures = [writer.put(feedback(n)) for n in numbers]
     return await asyncio.gather(*futures, return_exceptions=True)
 

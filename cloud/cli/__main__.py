@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from cloud.cli.demo import demo
 from cloud.cli.doctor import doctor
 from cloud.cli.model import model
 from shared.errors import HybridgeError
@@ -13,6 +14,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Edge-cloud hybrid inference. Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage.",
 )
+app.command()(demo)
 app.command()(doctor)
 app.add_typer(model, name="model")
 

@@ -20,7 +20,7 @@ def doctor(
 
     Exit codes: 0 something can run, 1 nothing can, 2 wrong usage.
     """
-    from shared.doctor import as_json, render, report  # noqa: PLC0415 - keeps `hybridge` quick
+    from shared.doctor import as_json, render, report
 
     found = report(bundle, engine=engine)
     typer.echo(as_json(found) if json else render(found))

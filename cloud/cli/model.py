@@ -23,8 +23,8 @@ def pack(
     archive: Annotated[Path | None, typer.Argument(help="Default: NAME-VERSION.hyb here.")] = None,
 ) -> None:
     """Verify a bundle's folder and write it as one .hyb file: same content, same bytes."""
-    from shared.bundle.reader import open_bundle  # noqa: PLC0415 - keeps `hybridge` quick
-    from shared.bundle.writer import pack as pack_bundle  # noqa: PLC0415
+    from shared.bundle.reader import open_bundle
+    from shared.bundle.writer import pack as pack_bundle
 
     if archive is None:
         manifest = open_bundle(folder).manifest
@@ -39,7 +39,7 @@ def unpack(
     folder: Annotated[Path, typer.Argument(help="The folder to make; it must not exist.")],
 ) -> None:
     """Verify a .hyb file and write it as a folder, all of it or nothing."""
-    from shared.bundle.writer import unpack as unpack_bundle  # noqa: PLC0415
+    from shared.bundle.writer import unpack as unpack_bundle
 
     typer.echo(f"{folder}: {_title(unpack_bundle(archive, folder))}")
 
@@ -47,14 +47,14 @@ def unpack(
 @model.command()
 def inspect(bundle: BundlePath, *, json: AsJson = False) -> None:
     """Show what a bundle says about itself, once its files have been checked."""
-    from shared.bundle.reader import open_bundle  # noqa: PLC0415 - keeps `hybridge` quick
+    from shared.bundle.reader import open_bundle
 
     opened = open_bundle(bundle)
     if json:
         typer.echo(opened.manifest.model_dump_json(indent=2))
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.markdown import Markdown  # noqa: PLC0415
+    from rich.console import Console
+    from rich.markdown import Markdown
 
     console = Console(markup=False, highlight=False)  # labels are not ours
     for table in (_facts(opened), _variants(opened), _thresholds(opened)):
@@ -75,10 +75,10 @@ def verify(
 
     Exit codes: 0 at least one variant runs and agrees, 1 refused, 2 wrong usage.
     """
-    from shared.bundle.reader import open_bundle  # noqa: PLC0415 - keeps `hybridge` quick
-    from shared.engines.known import known_engines  # noqa: PLC0415
-    from shared.engines.ranking import choose  # noqa: PLC0415
-    from shared.errors import HybridgeError  # noqa: PLC0415
+    from shared.bundle.reader import open_bundle
+    from shared.engines.known import known_engines
+    from shared.engines.ranking import choose
+    from shared.errors import HybridgeError
 
     try:
         opened = open_bundle(bundle)
@@ -106,7 +106,7 @@ def _title(bundle: "Bundle") -> str:
 
 
 def _facts(bundle: "Bundle") -> "Table":
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
     manifest = bundle.manifest
     table = Table(title=_title(bundle), show_header=False, title_justify="left")
@@ -128,7 +128,7 @@ def _facts(bundle: "Bundle") -> "Table":
 
 
 def _variants(bundle: "Bundle") -> "Table":
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
     table = Table("variant", "file", "bytes", "needs", title="Variants", title_justify="left")
     for variant in bundle.manifest.variants:
@@ -138,7 +138,7 @@ def _variants(bundle: "Bundle") -> "Table":
 
 
 def _thresholds(bundle: "Bundle") -> "Table":
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
     table = Table(
         "threshold", "below", "escalated", "hybrid accuracy", "guarantee",

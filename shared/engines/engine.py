@@ -69,5 +69,6 @@ class Engine(Protocol):
 
     def open(self, artifact: bytes, options: OpenOptions) -> Session:
         """Load an artifact. Raises `Malformed` when it is no graph that this engine takes, and
-        `Unavailable` when the engine or its device is not here."""
+        `Unavailable` when the engine or its device is not here.
+        """
         ...

@@ -87,7 +87,7 @@ class OnnxRuntimeEngine:
             session = module.InferenceSession(
                 artifact, settings, providers=[_PROVIDERS[device] for device in self._devices]
             )
-        except Exception as error:  # noqa: BLE001 - its errors share no base but Exception
+        except Exception as error:
             raise Malformed(
                 f"{options.where}: onnxruntime cannot load it: {_one_line(error)}; rebuild the bundle"
             ) from error
@@ -95,7 +95,7 @@ class OnnxRuntimeEngine:
 
 
 class _OnnxRuntimeSession:
-    def __init__(self, session: Any, where: str) -> None:  # noqa: ANN401 - the package has no types
+    def __init__(self, session: Any, where: str) -> None:
         self.inputs = tuple(_info(tensor, where) for tensor in session.get_inputs())
         self.outputs = tuple(_info(tensor, where) for tensor in session.get_outputs())
         tensor = sole_input(self.inputs, where)
@@ -109,7 +109,7 @@ class _OnnxRuntimeSession:
         self._check(batch)
         try:
             answer: NDArray[np.float32] = self._run(self._outputs, {self._input: batch})[0]
-        except Exception as error:  # noqa: BLE001 - its errors share no base but Exception
+        except Exception as error:
             raise Unavailable(f"{self._where}: onnxruntime failed: {_one_line(error)}") from error
         return answer if answer.dtype == np.float32 else answer.astype(np.float32)
 
@@ -121,7 +121,7 @@ def _closed(*_: object) -> list[NDArray[np.float32]]:
     raise RuntimeError("the session is closed")
 
 
-def _info(tensor: Any, where: str) -> TensorInfo:  # noqa: ANN401 - the package has no types
+def _info(tensor: Any, where: str) -> TensorInfo:
     dtype = _DTYPES.get(tensor.type)
     if dtype is None:
         raise Malformed(f"{where}: '{tensor.name}' is a {tensor.type}; use a plain number type")

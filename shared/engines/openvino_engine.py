@@ -67,7 +67,7 @@ class OpenVinoEngine:
         self._refuse_absent_device(tuple(core.available_devices))
         try:
             model = core.read_model(artifact)
-        except Exception as error:  # noqa: BLE001 - its errors share no base but Exception
+        except Exception as error:
             raise Malformed(
                 f"{options.where}: openvino cannot read it: {_one_line(error)}; rebuild the bundle"
             ) from error
@@ -78,7 +78,7 @@ class OpenVinoEngine:
             settings["CACHE_DIR"] = str(options.cache_dir)
         try:
             compiled = core.compile_model(model, self._device, settings)
-        except Exception as error:  # noqa: BLE001 - its errors share no base but Exception
+        except Exception as error:
             raise Unavailable(
                 f"{options.where}: openvino cannot compile it for {self._device}: {_one_line(error)}"
             ) from error
@@ -94,7 +94,7 @@ class OpenVinoEngine:
 
 
 class _OpenVinoSession:
-    def __init__(self, compiled: Any, where: str) -> None:  # noqa: ANN401 - the package has no types
+    def __init__(self, compiled: Any, where: str) -> None:
         self.inputs = tuple(_info(port, where) for port in compiled.inputs)
         self.outputs = tuple(_info(port, where) for port in compiled.outputs)
         self._check = BatchCheck(sole_input(self.inputs, where), where).check
@@ -107,7 +107,7 @@ class _OpenVinoSession:
         self._check(batch)
         try:
             self._request.infer([np.ascontiguousarray(batch)], share_inputs=True)
-        except Exception as error:  # noqa: BLE001 - its errors share no base but Exception
+        except Exception as error:
             raise Unavailable(f"{self._where}: openvino failed: {_one_line(error)}") from error
         return np.array(self._request.get_output_tensor(0).data, np.float32)
 
@@ -115,7 +115,7 @@ class _OpenVinoSession:
         self._request = None
 
 
-def _info(port: Any, where: str) -> TensorInfo:  # noqa: ANN401 - the package has no types
+def _info(port: Any, where: str) -> TensorInfo:
     name = port.get_any_name()
     dtype = _DTYPES.get(port.get_element_type().get_type_name())
     if dtype is None:

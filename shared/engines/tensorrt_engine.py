@@ -32,7 +32,7 @@ _DTYPES = {
 }
 
 
-def load_tensorrt() -> Any:  # noqa: ANN401 - the package ships no types
+def load_tensorrt() -> Any:
     """Import it. Raises `Unavailable` in one line."""
     try:
         return importlib.import_module("tensorrt")
@@ -81,23 +81,31 @@ class TensorRtEngine:
                 runtime_version=str(trt.__version__),
                 batch_max=options.batch_max,
             )
-            engine = None
-            compiled = load_compiled(options.cache_dir, key)
-            if compiled is not None:
-                engine = trt.Runtime(logger).deserialize_cuda_engine(compiled)
-            if engine is None:
-                compiled = _compile(trt, logger, artifact, options)
-                engine = trt.Runtime(logger).deserialize_cuda_engine(compiled)
-                if engine is None:
-                    raise Unavailable(f"{options.where}: tensorrt cannot load what it compiled")
-                store_compiled(options.cache_dir, key, compiled)
+            engine = _load_or_compile(trt, logger, artifact, options, key)
             return _TensorRtSession(trt, engine, device, options)
         except BaseException:
             device.close()
             raise
 
 
-def _compile(trt: Any, logger: Any, artifact: bytes, options: OpenOptions) -> bytes:  # noqa: ANN401
+def _load_or_compile(
+    trt: Any, logger: Any, artifact: bytes, options: OpenOptions, key: CacheKey
+) -> Any:
+    runtime = trt.Runtime(logger)
+    cached = load_compiled(options.cache_dir, key)
+    if cached is not None:
+        engine = runtime.deserialize_cuda_engine(cached)
+        if engine is not None:
+            return engine
+    compiled = _compile(trt, logger, artifact, options)
+    engine = runtime.deserialize_cuda_engine(compiled)
+    if engine is None:
+        raise Unavailable(f"{options.where}: tensorrt cannot load what it compiled; see its log")
+    store_compiled(options.cache_dir, key, compiled)
+    return engine
+
+
+def _compile(trt: Any, logger: Any, artifact: bytes, options: OpenOptions) -> bytes:
     builder = trt.Builder(logger)
     strongly_typed = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     network = builder.create_network(strongly_typed)
@@ -128,7 +136,7 @@ def _compile(trt: Any, logger: Any, artifact: bytes, options: OpenOptions) -> by
 class _TensorRtSession:
     """Device buffers for the largest batch are allocated once, at opening."""
 
-    def __init__(self, trt: Any, engine: Any, device: Device, options: OpenOptions) -> None:  # noqa: ANN401
+    def __init__(self, trt: Any, engine: Any, device: Device, options: OpenOptions) -> None:
         self._where = options.where
         self._batch_max = options.batch_max
         self._device = device
@@ -182,7 +190,7 @@ def _sizes(tensor: TensorInfo) -> tuple[int, ...]:
     return tuple(size for size in tensor.shape[1:] if size is not None)
 
 
-def _info(engine: Any, name: str, where: str) -> TensorInfo:  # noqa: ANN401
+def _info(engine: Any, name: str, where: str) -> TensorInfo:
     dtype = _DTYPES.get(engine.get_tensor_dtype(name).name)
     if dtype is None:
         raise Malformed(

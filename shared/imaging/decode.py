@@ -66,14 +66,7 @@ def _decode_image(content: bytes, name: str, shape: tuple[int, ...]) -> NDArray[
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # our own bound is lower than Pillow's warning
             with pillow.open(BytesIO(content), formats=("PNG", "JPEG")) as image:
-                width, height = image.size
-                if width * height > PIXELS_MAX:
-                    raise TooLarge(f"{name}: {width} x {height} pixels; at most {PIXELS_MAX}")
-                _refuse_other_size((height, width), name, shape)
-                if image.mode not in _GREY_MODES:
-                    raise Malformed(
-                        f"{name}: pixel mode {image.mode}; save it as 8-bit grey or RGB"
-                    )
+                _refuse_unfit(image.size, image.mode, name, shape)
                 image.load()
                 grey = image.convert("L")
                 return np.asarray(grey, np.uint8)
@@ -81,16 +74,22 @@ def _decode_image(content: bytes, name: str, shape: tuple[int, ...]) -> NDArray[
         raise
     except pillow.DecompressionBombError as error:
         raise TooLarge(f"{name}: {_short(error)}") from error
-    except Exception as error:  # noqa: BLE001 - decoders of hostile bytes raise whatever they like
+    except Exception as error:
         raise Malformed(f"{name}: damaged: {_short(error)}; save it again") from error
 
 
-def _refuse_other_size(size: tuple[int, int], name: str, shape: tuple[int, ...]) -> None:
-    if size != shape:
+def _refuse_unfit(size: tuple[int, int], mode: str, name: str, shape: tuple[int, ...]) -> None:
+    """What the header says is judged before a pixel is decoded."""
+    width, height = size
+    if width * height > PIXELS_MAX:
+        raise TooLarge(f"{name}: {width} x {height} pixels; at most {PIXELS_MAX}")
+    if (height, width) != shape:
         raise Malformed(
-            f"{name}: the image is {size[0]} high and {size[1]} wide, the model takes "
+            f"{name}: the image is {height} high and {width} wide, the model takes "
             f"{list(shape)}; crop or scale it before it gets here"
         )
+    if mode not in _GREY_MODES:
+        raise Malformed(f"{name}: pixel mode {mode}; save it as 8-bit grey or RGB")
 
 
 def _as_uint8(array: NDArray[np.generic], name: str) -> NDArray[np.uint8]:

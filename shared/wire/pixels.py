@@ -101,7 +101,7 @@ class Decoder:
 
     @staticmethod
     def _decompress(engine: zstandard.ZstdDecompressor, data: bytes, size: int) -> bytes:
-        """zstandard allocates what a frame states, whatever `max_output_size` says: look first."""
+        """Zstandard allocates what a frame states, whatever `max_output_size` says: look first."""
         try:
             stated = zstandard.frame_content_size(data)
             if stated > size:

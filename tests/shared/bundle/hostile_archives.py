@@ -19,9 +19,9 @@ def members_of(folder: Path) -> list[tuple[str, bytes]]:
     ]
 
 
-def tar_of(members: Iterable[Member], format: int = tarfile.USTAR_FORMAT) -> bytes:
+def tar_of(members: Iterable[Member], form: int = tarfile.USTAR_FORMAT) -> bytes:
     packed = BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=format) as tar:
+    with tarfile.open(fileobj=packed, mode="w", format=form) as tar:
         for member in members:
             if isinstance(member, tarfile.TarInfo):
                 tar.addfile(member)

@@ -57,7 +57,7 @@ def test_a_file_that_changes_after_opening_is_refused_when_it_is_read(folder: Pa
     content = bytearray((folder / graph.path).read_bytes())
     content[-1] ^= 1
     (folder / graph.path).write_bytes(content)
-    with pytest.raises(NotTrusted, match="model.onnx has sha256"):
+    with pytest.raises(NotTrusted, match=r"model\.onnx has sha256"):
         bundle.read(graph)
 
 
@@ -107,7 +107,7 @@ def test_a_wrong_manifest_is_refused_in_words(
     "content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"format": NaN}', b"[]", b"1"]
 )
 def test_a_manifest_that_is_not_json(content: bytes) -> None:
-    with pytest.raises(Malformed, match="^here: "):
+    with pytest.raises(Malformed, match=r"^here: "):
         parse_manifest(content, "here")
 
 
@@ -121,7 +121,7 @@ def test_infinity_is_no_temperature(folder: Path) -> None:
 
 def test_a_huge_manifest(folder: Path) -> None:
     (folder / "manifest.json").write_bytes(b" " * 5_000_000)
-    with pytest.raises(TooLarge, match="manifest.json is over"):
+    with pytest.raises(TooLarge, match=r"manifest\.json is over"):
         open_bundle(folder)
 
 

@@ -82,7 +82,7 @@ class FakeTensorRt:
         self.runs = True
         self.Logger = _Callable(lambda severity: "logger", ERROR=1)
 
-    def Builder(self, logger: str) -> Any:  # noqa: N802 - TensorRT's own name
+    def Builder(self, logger: str) -> Any:
         return SimpleNamespace(
             create_network=self._network,
             create_optimization_profile=lambda: SimpleNamespace(
@@ -95,14 +95,14 @@ class FakeTensorRt:
             build_serialized_network=self._build,
         )
 
-    def OnnxParser(self, network: Any, logger: str) -> Any:  # noqa: N802 - TensorRT's own name
+    def OnnxParser(self, network: Any, logger: str) -> Any:
         return SimpleNamespace(
             parse=lambda artifact: self.parses,
             num_errors=1,
             get_error=lambda number: "no importer for\nop NoSuchOp",
         )
 
-    def Runtime(self, logger: str) -> Any:  # noqa: N802 - TensorRT's own name
+    def Runtime(self, logger: str) -> Any:
         return SimpleNamespace(
             deserialize_cuda_engine=lambda plan: _Engine(self) if plan == PLAN else None
         )

@@ -32,28 +32,28 @@ class FakeCuda:
 
         return call
 
-    def _cuDeviceGetName(self, name: Any, size: int, device: Any) -> None:  # noqa: N802
+    def _cuDeviceGetName(self, name: Any, size: int, device: Any) -> None:
         name.value = b"Fake GPU"
 
-    def _cuStreamCreate(self, stream: Any, flags: int) -> None:  # noqa: N802
+    def _cuStreamCreate(self, stream: Any, flags: int) -> None:
         ctypes.cast(stream, ctypes.POINTER(ctypes.c_void_p))[0] = 1234
 
-    def _cuMemAlloc_v2(self, address: Any, size: ctypes.c_size_t) -> None:  # noqa: N802
+    def _cuMemAlloc_v2(self, address: Any, size: ctypes.c_size_t) -> None:
         block = ctypes.create_string_buffer(size.value)
         place = ctypes.addressof(block)
         self._blocks[place] = block
         ctypes.cast(address, ctypes.POINTER(ctypes.c_uint64))[0] = place
 
-    def _cuMemFree_v2(self, address: ctypes.c_uint64) -> None:  # noqa: N802
+    def _cuMemFree_v2(self, address: ctypes.c_uint64) -> None:
         del self._blocks[address.value]
 
-    def _cuMemcpyHtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> None:  # noqa: N802
+    def _cuMemcpyHtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> None:
         ctypes.memmove(to.value, source.value, size.value)
 
-    def _cuMemcpyDtoHAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> None:  # noqa: N802
+    def _cuMemcpyDtoHAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> None:
         ctypes.memmove(to.value, source.value, size.value)
 
-    def _cuGetErrorString(self, status: int, text: Any) -> None:  # noqa: N802
+    def _cuGetErrorString(self, status: int, text: Any) -> None:
         ctypes.cast(text, ctypes.POINTER(ctypes.c_char_p))[0] = b"out of memory"
 
 

@@ -23,10 +23,10 @@ PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
 PIXELS = np.arange(30, dtype=np.uint8).reshape(SHAPE) * 8
 
 
-def encoded(pixels: np.ndarray[Any, Any], format: str = "PNG", mode: str | None = None) -> bytes:
+def encoded(pixels: np.ndarray[Any, Any], kind: str = "PNG", mode: str | None = None) -> bytes:
     image = Image.fromarray(pixels)
     packed = BytesIO()
-    (image if mode is None else image.convert(mode)).save(packed, format)
+    (image if mode is None else image.convert(mode)).save(packed, kind)
     return packed.getvalue()
 
 
@@ -113,8 +113,8 @@ def test_a_huge_file_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["PNG", "JPEG"]), st.data())
-def test_whatever_the_bytes_the_refusal_is_ours(format: str, data: st.DataObject) -> None:
-    content = bytearray(encoded(PIXELS, format))
+def test_whatever_the_bytes_the_refusal_is_ours(kind: str, data: st.DataObject) -> None:
+    content = bytearray(encoded(PIXELS, kind))
     for _ in range(data.draw(st.integers(1, 6))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(content)))

@@ -161,7 +161,11 @@ def _try(
         candidate.session = session
         check_graph(manifest, session, options.where)
         candidate.parity = measure_parity(
-            session, bundle.golden, manifest.golden, candidate.variant.precision
+            session,
+            bundle.golden,
+            manifest.golden,
+            candidate.variant.precision,
+            options.batch_max,
         )
         if candidate.parity.passes:
             candidate.latency_ms = _time(session, bundle, budget_s, now)

@@ -40,7 +40,7 @@ class FakeEngine:
     def open(self, artifact: bytes, options: OpenOptions) -> Session:
         if self.fails is not None:
             raise self.fails
-        session = FakeSession(self)
+        session = FakeSession(self, options.batch_max)
         self.opened.append(session)
         return session
 
@@ -48,7 +48,8 @@ class FakeEngine:
 class FakeSession:
     outputs = (OUTPUT,)
 
-    def __init__(self, engine: FakeEngine) -> None:
+    def __init__(self, engine: FakeEngine, batch_max: int) -> None:
+        self._batch_max = batch_max
         self._engine = engine
         self.inputs = (engine.input,)
         self.closed = False
@@ -56,6 +57,7 @@ class FakeSession:
 
     def run(self, batch: NDArray[np.generic]) -> NDArray[np.float32]:
         self.runs += 1
+        assert len(batch) <= self._batch_max, "over what the engine was compiled for"
         self._engine.clock.now_s += self._engine.run_s
         return self._engine.bend(tiny_logits(batch.astype(np.uint8)))
 

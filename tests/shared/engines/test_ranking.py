@@ -161,6 +161,14 @@ def test_a_graph_with_another_number_of_outputs(
         choose(bundle, [engine], wanted="openvino", now=clock)
 
 
+@pytest.mark.parametrize("batch_max", [1, 3, 64])
+def test_no_batch_is_over_what_the_engine_was_opened_for(
+    bundle: Bundle, clock: Clock, batch_max: int
+) -> None:
+    choice = choose(bundle, [FakeEngine("openvino", clock)], batch_max=batch_max, now=clock)
+    assert choice.variant.key == "openvino/int8"
+
+
 def test_timing_is_bounded(bundle: Bundle, clock: Clock) -> None:
     glacial = FakeEngine("openvino", clock, run_s=5.0)
     choice = choose(bundle, [glacial], measure_s_max=1.0, now=clock)

@@ -17,7 +17,7 @@ from cloud.store.feedback import Feedback, Key
 from shared.errors import Refused, Unavailable
 from shared.mqtt import NO_SUBSCRIBERS, Delivery
 from shared.topics import answers
-from shared.wire.envelope import CloudAnswer, Downlink, Refusal, pack_downlink
+from shared.wire.envelope import Downlink, Refusal, pack_downlink
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Inbox:
             self._metrics.stage["publish"].observe(time.perf_counter() - began)
         finally:  # the row is on its way, whether the answer left or not
             await self._stored(sample, began)
-        if isinstance(reply, CloudAnswer):
+        if feedback is not None:
             self._metrics.answered.inc()
 
     async def _stored(self, sample: _InHand, began: float) -> None:

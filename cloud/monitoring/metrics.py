@@ -18,7 +18,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.received = self._counter("received", "Deliveries taken from the broker")
-        self.answered = self._counter("answered", "Answers published and stored")
+        self.answered = self._counter("answered", "Samples answered afresh, published and stored")
         self.duplicates = self._counter("duplicates", "Copies of a sample answered or in flight")
         self.unacknowledged = self._counter("unacknowledged", "Deliveries left with the broker")
         self.undelivered = self._counter("undelivered", "Answers the broker did not take")

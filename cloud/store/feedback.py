@@ -17,9 +17,10 @@ from sqlalchemy.exc import (
     NoSuchModuleError,
     SQLAlchemyError,
 )
+from sqlalchemy.schema import CreateTable
 
 from cloud.store.known_samples import KnownSamples
-from cloud.store.schema import feedback, metadata
+from cloud.store.schema import feedback
 from shared.errors import Malformed, Refused, Unavailable
 from shared.ids import DeviceId, SampleId
 from shared.wire.envelope import CloudAnswer, Escalation
@@ -80,7 +81,8 @@ class FeedbackTable:
         """Create what is missing and count what is there."""
         try:
             with self._engine.begin() as connection:
-                metadata.create_all(connection)
+                # not `create_all`: two workers that start at once would both miss the table
+                connection.execute(CreateTable(feedback, if_not_exists=True))
                 self._totals = self._count(connection, _Totals())
         except SQLAlchemyError as error:
             raise Unavailable(f"feedback store {self._engine.url!r}: {error}") from error
@@ -192,6 +194,6 @@ def _values(row: Feedback) -> dict[str, object]:
 def _tune_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def _set(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA busy_timeout=5000")  # milliseconds; first, for what follows
         connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
         connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut
-        connection.execute("PRAGMA busy_timeout=5000")  # milliseconds

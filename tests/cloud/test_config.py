@@ -67,4 +67,4 @@ def test_settings_never_change() -> None:
     config = parse({"models": [{"bundle": "x"}]}, "test")
     assert isinstance(config, Config)
     with pytest.raises(ValueError, match="frozen"):
-        config.batching.size_max = 3  # type: ignore[misc]  # what mypy sees too
+        config.batching.size_max = 3

@@ -41,7 +41,9 @@ def get(
 
 
 def test_it_lives_before_it_is_ready() -> None:
-    loading = lambda: status("models are loading")  # noqa: E731
+    def loading() -> Status:
+        return status("models are loading")
+
     assert get("/v2/health/live", loading)[0] == 200
     code, _, body = get("/v2/health/ready", loading)
     assert (code, body) == (503, {"ready": False, "because": "models are loading"})

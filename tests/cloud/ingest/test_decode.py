@@ -28,7 +28,9 @@ def test_unknown_fields_from_a_newer_device_are_ignored() -> None:
     assert isinstance(decode(TOPIC, spoilt(new=3)), Received)
 
 
-@pytest.mark.parametrize("topic", ["hy/v1//up/esc", "hy/v1/a b/up/esc", "hy/v1/d/up/state", "", "x"])
+@pytest.mark.parametrize(
+    "topic", ["hy/v1//up/esc", "hy/v1/a b/up/esc", "hy/v1/d/up/state", "", "x"]
+)
 def test_a_topic_that_is_not_ours_cannot_be_refused_to_anyone(topic: str) -> None:
     read = decode(topic, GOOD)
     assert isinstance(read, Unreadable)

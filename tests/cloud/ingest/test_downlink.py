@@ -51,7 +51,7 @@ def test_a_lost_link_fails_what_was_sent_and_what_waited() -> None:
 
 
 @pytest.mark.parametrize("wired", [True, False])
-def test_without_a_link_nothing_waits_for_ever(wired: bool) -> None:
+def test_without_a_link_nothing_waits_for_ever(*, wired: bool) -> None:
     async def scenario() -> None:
         replies = Downlink()
         if wired:

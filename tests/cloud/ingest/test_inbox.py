@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cloud.config import Batching, ModelSettings
 from cloud.ingest.desk import Desk
 from cloud.ingest.downlink import Downlink
 from cloud.ingest.inbox import Inbox
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
-from cloud.config import Batching, ModelSettings
 from cloud.serving.catalog import Catalog
 from cloud.serving.loading import load
 from cloud.serving.model import Floats, Pixels
@@ -121,10 +121,10 @@ def test_an_escalation_is_answered_stored_and_then_acknowledged(tmp_path: Path) 
         assert b.link.acked == ["first"]
 
     b = play(Bench(tmp_path), scenario)
-    (topic, reply), = b.link.sent
+    ((topic, reply),) = b.link.sent
     assert topic == f"hy/v1/{DEVICE}/down/ans"
     assert isinstance(reply, CloudAnswer)
-    assert (reply.id, reply.model, reply.probabilities.argmax()) == (e.id, "tiny-cloud", 2)
+    assert (reply.id, reply.model, int(reply.probabilities.argmax())) == (e.id, "tiny-cloud", 2)
     assert b.count("answered") == 1
 
 
@@ -186,7 +186,7 @@ def test_a_copy_is_not_acknowledged_before_the_row_is_stored_either(tmp_path: Pa
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_sample_that_comes_again_gets_the_same_answer_without_a_run(
-    tmp_path: Path, restarted: bool
+    tmp_path: Path, *, restarted: bool
 ) -> None:
     e = escalation(payload=IMAGE)
 

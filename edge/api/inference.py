@@ -20,6 +20,7 @@ from shared.oip.signature import inputs_for, model_metadata, server_metadata
 
 MODEL = "/v2/models/{model}"
 VERSION = MODEL + "/versions/{version}"
+INLINE_BYTES_MAX = 8 * 1024  # parsing this much JSON takes half a ms; more leaves the event loop
 
 
 class InferenceRoutes:
@@ -66,7 +67,7 @@ class InferenceRoutes:
         self._require_model(request)
         self._require_ready()
         body = await bodies.read(request, self._limits)
-        asked = decode_request(body, request.headers.get(HEADER_LENGTH))
+        asked = await _decoded(body, request.headers.get(HEADER_LENGTH))
         wanted = asked.wanted([spec.name for spec in predictions.OUTPUTS])
         wait = predictions.wait_of(asked.parameters, self._limits.wait_ms_max)
         samples = self._samples(asked)
@@ -119,6 +120,12 @@ class InferenceRoutes:
     def _require_ready(self) -> None:
         if not self._answering.ready:
             raise Unavailable("the model is not loaded yet, or the agent is shutting down")
+
+
+async def _decoded(body: bytes, header_length: str | None) -> InferRequest:
+    if len(body) <= INLINE_BYTES_MAX:
+        return decode_request(body, header_length)
+    return await asyncio.to_thread(decode_request, body, header_length)
 
 
 async def _settled(samples: list[Sample], answering: Answering) -> list[Answer]:

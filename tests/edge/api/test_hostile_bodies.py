@@ -17,7 +17,7 @@ def raw(*parts: bytes, limits: Limits = SMALL) -> bytes:
     """What comes back until the server closes; our side stays open."""
 
     async def scenario() -> bytes:
-        async with running(limits=limits) as server, asyncio.timeout(10):
+        async with running(limits=limits) as server, asyncio.timeout(4):
             return await server.raw(*parts)
 
     return asyncio.run(scenario())

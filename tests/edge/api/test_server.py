@@ -1,5 +1,6 @@
 import asyncio
 
+import aiohttp
 import pytest
 
 from edge.api.problems import TABLE
@@ -29,8 +30,6 @@ def test_a_request_in_flight_is_answered_while_the_server_stops() -> None:
             return await super().answer(sample)
 
     async def scenario() -> None:
-        import aiohttp
-
         agent = Slow()
         async with aiohttp.ClientSession() as http:
             async with running(agent) as server:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from edge.sensing import data_set, folder_files
+from edge.sensing import folder as folder_source
 from edge.sensing.folder import FolderSource
 from edge.telemetry.counters import Counters
-from shared.errors import Malformed
+from shared.errors import Malformed, TooLarge, Unavailable
 from simulations import virtual_time
 from tests.edge.sensing.fake_intake import FakeIntake, PowerCut, Record, inline
 
@@ -52,7 +53,7 @@ def watch(
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder))
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_files_are_read_once_in_the_order_they_were_finished(tmp_path: Path) -> None:
@@ -245,6 +246,33 @@ def test_files_that_cannot_be_deleted_are_not_read_again(
     assert counters.snapshot() == {"folder_undeletable": 2}
 
 
+def test_too_many_files_that_cannot_be_deleted_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_source, "STUCK_MAX", 2)
+    monkeypatch.setattr(folder_files, "delete", lambda *_: False)
+    for name in "abc":
+        put(tmp_path, f"{name}.npy")
+    with pytest.raises(ExceptionGroup) as caught:
+        watch(tmp_path, Record(), after="delete")
+    assert caught.group_contains(Unavailable, match="3 files cannot be removed")
+
+
+def test_a_file_of_gigabytes_is_refused_by_its_size_alone(tmp_path: Path) -> None:
+    def never(*_: object) -> bytes:
+        raise AssertionError("it must not be read")
+
+    record, counters = Record(), Counters()
+    with (tmp_path / "huge.npy").open("wb") as file:
+        file.truncate(8 * 2**30)  # a hole, no blocks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folder_files, "read_bounded", never)
+        watch(tmp_path, record, counters=counters)
+    assert counters.snapshot() == {"refused_too_large": 1}
+    with pytest.raises(TooLarge, match=r"huge\.npy: over 1000 bytes"):
+        data_set.read_bounded(tmp_path / "huge.npy", 1000)
+
+
 def test_a_folder_that_goes_away_and_comes_back_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -253,11 +281,14 @@ def test_a_folder_that_goes_away_and_comes_back_is_told_once(
     folder.mkdir()
     put(folder, "a.npy")
 
+    def lose() -> None:
+        folder.rename(away)
+
     def back() -> None:
         away.rename(folder)
         put(folder, "b.npy")
 
-    watch(folder, record, lambda: folder.rename(away) and None, back)
+    watch(folder, record, lose, back)
     assert record.positions == ["a.npy", "b.npy"]
     assert [r.message for r in caplog.records] == ["folder_lost", "folder_back"]
 

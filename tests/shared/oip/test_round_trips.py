@@ -37,8 +37,8 @@ def arrays(draw: st.DrawFn, *, finite: bool) -> np.ndarray[Any, np.dtype[Any]]:
         array[:] = draw(st.lists(texts, min_size=count, max_size=count))
         return array.reshape(shape)
     dtype = numpy_dtype(draw(st.sampled_from(DATATYPES)))
-    options = {"allow_nan": False, "allow_infinity": False} if finite else {}
-    elements = hnp.from_dtype(dtype, **options if dtype.kind == "f" else {})
+    odd = None if dtype.kind != "f" else not finite
+    elements = hnp.from_dtype(dtype, allow_nan=odd, allow_infinity=odd)
     return draw(hnp.arrays(dtype, shape, elements=elements))
 
 

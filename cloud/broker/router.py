@@ -96,9 +96,7 @@ class Router:
             session = self.sessions.get(client_id)
             if session is None or session.timer_at != at:
                 continue
-            session.timer_at = None
-            if session.link is not None:
-                continue
+            session.timer_at = None  # nothing is due for one that is connected again
             if session.will is not None and session.will_at is not None and session.will_at <= now:
                 will, session.will, session.will_at = session.will, None, None
                 self.publish(will, now)

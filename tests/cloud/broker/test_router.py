@@ -119,6 +119,26 @@ def test_with_nobody_connected_a_lasting_session_keeps_them_for_the_next() -> No
     assert not keeper.pending
 
 
+def test_a_connected_member_comes_before_an_idle_one_that_is_away() -> None:
+    router = make()
+    away = join(router, "1", SHARED, expiry_s=100)
+    router.close(away, None, 0)
+    here = join(router, "2", SHARED)
+    for _ in range(3):
+        say(router)
+    assert (away.pending, here.pending) == (0, 3)
+
+
+def test_with_all_away_messages_stay_where_they_are() -> None:
+    router = make()
+    away = join(router, "1", SHARED, expiry_s=100)
+    router.close(away, None, 0)
+    last = join(router, "2", SHARED, expiry_s=100)
+    say(router)
+    router.close(last, None, 0)
+    assert (away.pending, last.pending) == (0, 1)
+
+
 def test_the_last_members_end_is_counted() -> None:
     router = make()
     last = join(router, "1", SHARED)

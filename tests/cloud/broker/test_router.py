@@ -173,11 +173,19 @@ def test_retained_messages_are_bounded_and_expire() -> None:
     assert router.retained.held_bytes == 0
 
 
+def test_retained_bytes_are_bounded() -> None:
+    router = make(Limits(retained_bytes_max=1_500))
+    assert say(router, bytes(1_000), "a", retain=True) == 0x10
+    assert say(router, bytes(1_000), "b", retain=True) == ReasonCode.QUOTA_EXCEEDED
+    assert say(router, bytes(1_200), "a", retain=True) == 0x10  # replaces, so it fits
+
+
 def test_an_expired_retained_message_is_not_sent() -> None:
     router = make()
     say(router, topic="a", retain=True, expires_at=5.0)
     assert got(join(router, "1", "a", now=4), 4) == [b"x"]
     assert got(join(router, "2", "#", now=5), 5) == []
+    assert not router.retained.messages
 
 
 def test_share_groups_get_no_retained_messages() -> None:

@@ -68,6 +68,12 @@ class Ingest(_Section):
     """0: when this worker goes, the broker gives its deliveries to another at once. The devices'
     outboxes are the queue; a session kept for a dead worker would only hide samples from the
     living."""
+    tls_ca: Path | None = None
+    """PEM file of who vouches for the broker, when it uses TLS. None: the system's own list."""
+    tls_cert: Path | None = None
+    """This worker's certificate, PEM, for a broker that asks for one."""
+    tls_key: Path | None = None
+    """Its private key, PEM."""
     keepalive_s: Annotated[int, Field(gt=0, le=65_535)] = 15
     """Silence after which the broker takes this worker for dead and hands its work on, x 1.5."""
 
@@ -77,8 +83,9 @@ class Store(_Section):
 
     url: str | None = None
     """An SQLAlchemy URL. None: SQLite in `state_dir`, which one machine's workers may share."""
-    rows_max: Count = 2_000_000
-    """Rows kept; the oldest go first. Several training sets' worth."""
+    rows_max: Count = 500_000
+    """Rows kept; the oldest go first. Some training sets' worth; a start reads every id, 0.1 s for
+    each 10,000."""
     bytes_max: Count = 2 * 1024**3
     """Bytes kept, of payloads and about 250 a row; the oldest go first. Fits a small disk."""
     pending_max: Count = 4096
@@ -96,7 +103,8 @@ class Api(_Section):
 
 class Config(_Section):
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = "worker"
-    """This worker's; it must be its own among all workers of a broker."""
+    """This worker's, for people; with `ingest.session_expiry_s` above 0 also for the broker, and
+    then no other worker of that broker may have it."""
     state_dir: Path = Path("hybridge-cloud")
     """For the feedback store and the broker's files."""
     models: tuple[ModelSettings, ...] = Field(min_length=1)

@@ -5,7 +5,9 @@ A part that dies takes the process down; its supervisor starts it again.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
+from pathlib import Path
 
 from cloud.api.app import ModelStatus, Status, application, listening
 from cloud.broker.launch import BrokerAddress, broker_running
@@ -20,6 +22,7 @@ from cloud.serving.loading import load
 from cloud.store.feedback import Bounds, FeedbackTable, Written
 from cloud.store.lookup import AnswerLookup
 from cloud.store.writer import FeedbackWriter
+from shared.errors import Unavailable
 from shared.mqtt import Link, LinkSettings
 from shared.topics import ESCALATIONS_SHARED
 
@@ -53,7 +56,10 @@ class Service:
         Raises `Refused` or `Unavailable` when it cannot start, or a group of what a part died of.
         """
         config = self._config
-        config.state_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            config.state_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f"state_dir {config.state_dir}: {error.strerror}") from error
         app = application(self.status, self._metrics)
         async with (
             listening(app, config.api.host, config.api.port) as api,
@@ -71,6 +77,7 @@ class Service:
                 return await self._serve(self._catalog, table, lookup, address, api)
             finally:
                 lookup.close()
+                table.close()
                 for served in self._catalog.served:
                     served.model.close()
 
@@ -168,11 +175,14 @@ class Service:
             self._link_up.clear()
             replies.lost()
 
-        ingest, broker = self._config.ingest, self._config.broker
+        ingest, client_id = self._config.ingest, f"hybridge-{self._config.name}"
+        if not ingest.session_expiry_s:  # no session to come back to, so no one to push off it
+            client_id += f"-{secrets.token_hex(4)}"
         settings = LinkSettings(
-            host=address.host, port=address.port, client_id=f"hybridge-{self._config.name}",
+            host=address.host, port=address.port, client_id=client_id,
             username=address.username, password=address.password,
-            tls=address.tls, tls_ca=str(broker.tls_ca) if broker.tls_ca else None,
+            tls=address.tls, tls_ca=_text(ingest.tls_ca),
+            tls_certificate=_text(ingest.tls_cert), tls_key=_text(ingest.tls_key),
             keepalive_s=ingest.keepalive_s, session_expiry_s=ingest.session_expiry_s,
             window=ingest.receive_max, receive_max=ingest.receive_max,
         )  # fmt: skip
@@ -192,3 +202,7 @@ class Service:
     def _count_written(self, written: Written) -> None:
         self._metrics.stored.inc(written.inserted)
         self._metrics.evicted.inc(written.evicted)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -25,7 +25,8 @@ class KnownSamples:
 
     def add(self, sample: UUID) -> None:
         if self._added == self._samples_max:
-            self._new, self._old, self._added = self._empty(), self._new, 0
+            self._old = self._new  # first, so that another thread sees every sample throughout
+            self._new, self._added = self._empty(), 0
         for place in self._places(sample):
             self._new[place >> 3] |= 1 << (place & 7)
         self._added += 1

@@ -79,7 +79,7 @@ class FeedbackWriter:
         try:
             await ended
         finally:
-            self._stop.set()
+            self.drain()
 
     def drain(self) -> None:
         """Take what is already here to the database, then end; gives up at the first failure."""

@@ -10,7 +10,7 @@ from edge.answers import Answer, Answering, Corrections
 from edge.api.answers import document
 from edge.api.settings import Limits
 from edge.telemetry.counters import Counters
-from shared.errors import HybridgeError, Overloaded
+from shared.errors import Overloaded, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class StreamRoutes:
             )
             await response.prepare(request)
             await self._pump(corrections, response)
-        except (TimeoutError, HybridgeError) as error:
+        except (TimeoutError, Overloaded) as error:
             self._counters.add("stream_slow")
             log.warning("stream_closed", extra={"why": str(error) or "its reader takes nothing"})
             if request.transport is not None:
@@ -52,26 +52,31 @@ class StreamRoutes:
         return response
 
     async def _pump(self, corrections: Corrections, response: web.StreamResponse) -> None:
+        """Until the agent ends the stream, or the server stops and what was ready is written."""
         await self._write(response, ": hello\n\n")
         closing = asyncio.create_task(self._closing.wait())
-        following: asyncio.Task[Answer] | None = None
+        following = asyncio.create_task(corrections.next())
         try:
-            while not closing.done():
-                following = following or asyncio.create_task(corrections.next())
+            while True:
+                stopping = closing.done()
                 done, _ = await asyncio.wait(
-                    {following, closing},
-                    timeout=self._limits.heartbeat_s,
+                    {following} if stopping else {following, closing},
+                    timeout=0 if stopping else self._limits.heartbeat_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if following in done:
                     await self._write(response, self._event(following.result()))
-                    following = None
+                    following = asyncio.create_task(corrections.next())
+                elif stopping:
+                    return
                 elif not done:
                     await self._write(response, ": still here\n\n")
+        except Unavailable as end:
+            if isinstance(end, Overloaded):
+                raise
         finally:
             closing.cancel()
-            if following is not None:
-                following.cancel()
+            following.cancel()
 
     async def _write(self, response: web.StreamResponse, text: str) -> None:
         async with asyncio.timeout(self._limits.stream_stall_s_max):

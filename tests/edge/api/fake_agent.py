@@ -22,7 +22,7 @@ from shared.bundle.manifest import (
     Tensor,
     Variant,
 )
-from shared.errors import DeadlineMissed, Malformed, Overloaded, Unknown
+from shared.errors import DeadlineMissed, Malformed, Overloaded, Unavailable, Unknown
 from shared.ids import DeviceId, SampleId
 
 SIDE = 4
@@ -64,19 +64,24 @@ class FakeCorrections:
         self._bound = bound
         self._waiting: deque[Answer] = deque()
         self._changed = asyncio.Event()
-        self.overrun = self.closed = False
+        self._ended: Unavailable | None = None
+        self.closed = False
 
     def put(self, answer: Answer) -> None:
         if len(self._waiting) == self._bound:
-            self.overrun = True
-        else:
+            self.end(Overloaded(f"{self._bound} answers were not read in time"))
+        if self._ended is None:
             self._waiting.append(answer)
+            self._changed.set()
+
+    def end(self, why: Unavailable) -> None:
+        self._ended = self._ended or why
         self._changed.set()
 
     async def next(self) -> Answer:
         while not self._waiting:
-            if self.overrun:
-                raise Overloaded(f"{self._bound} answers were not read in time")
+            if self._ended is not None:
+                raise self._ended
             self._changed.clear()
             await self._changed.wait()
         return self._waiting.popleft()

@@ -51,7 +51,8 @@ async def running(
         yield Running(agent, app, port, http)
 
 
-def head(path: str, *headers: str) -> bytes:
+def head(path: str, *headers: str, keep_alive: bool = False) -> bytes:
     """A POST's head."""
-    lines = [f"POST {path} HTTP/1.1", "Host: edge", *headers, "", ""]
+    connection = [] if keep_alive else ["Connection: close"]
+    lines = [f"POST {path} HTTP/1.1", "Host: edge", *connection, *headers, "", ""]
     return "\r\n".join(lines).encode()

@@ -10,6 +10,7 @@ import pytest
 from edge.answers import Sample
 from edge.api.server import COUNTERS
 from edge.api.settings import Limits
+from shared.errors import Unavailable
 from shared.ids import SampleId, new_sample_id
 from tests.edge.api.fake_agent import FakeAgent
 from tests.edge.api.running import DARK, GREY, Running, images, running
@@ -119,6 +120,36 @@ def test_a_stream_ends_when_the_server_stops() -> None:
             assert await reading == b""
             response.close()
         assert server.agent.streams[0].closed
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_ends_its_streams_is_no_slow_reader() -> None:
+    async def scenario() -> None:
+        async with running() as server, asyncio.timeout(10):
+            sample = await put(server.agent, GREY)
+            async with server.http.get("/v1/answers/stream") as response:
+                await next_event(response)
+                server.agent.cloud_says(sample, 2)
+                server.agent.streams[0].end(Unavailable("the agent is shutting down"))
+                assert f"id: {sample}".encode() in await response.content.read()
+            assert "stream_slow" not in server.app[COUNTERS].snapshot()
+            assert server.agent.streams[0].closed
+
+    asyncio.run(scenario())
+
+
+def test_what_is_ready_is_written_before_the_server_stops() -> None:
+    async def scenario() -> None:
+        async with asyncio.timeout(3), aiohttp.ClientSession() as http:
+            async with running() as server:
+                samples = [await put(server.agent, GREY) for _ in range(5)]
+                response = await http.get(f"http://127.0.0.1:{server.port}/v1/answers/stream")
+                await next_event(response)
+                for sample in samples:
+                    server.agent.cloud_says(sample, 2)
+            assert (await response.content.read()).count(b"event: answer") == 5
+            response.close()
 
     asyncio.run(scenario())
 

@@ -10,7 +10,8 @@ from edge.api.settings import Limits
 from tests.edge.api.running import head, running
 
 INFER = "/v2/models/tiny-edge/infer"
-SMALL = Limits(body_bytes_max=1024, body_s_max=0.05, idle_s_max=0.05, linger_s_max=0.05)
+SMALL = Limits(body_bytes_max=1024, linger_s_max=0.05)
+HASTY = Limits(body_s_max=0.05, idle_s_max=0.05, linger_s_max=0.05)
 
 
 def raw(*parts: bytes, limits: Limits = SMALL) -> bytes:
@@ -24,7 +25,7 @@ def raw(*parts: bytes, limits: Limits = SMALL) -> bytes:
 
 
 def test_a_gigabyte_is_refused_before_it_is_sent() -> None:
-    answer = raw(head(INFER, "Content-Length: 1073741824"))
+    answer = raw(head(INFER, "Content-Length: 1073741824", keep_alive=True))
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"at most 1024 bytes" in answer
     assert b"Connection: close" in answer
@@ -36,9 +37,7 @@ def test_a_client_that_asks_first_is_told_before_it_sends() -> None:
 
 
 def test_a_client_that_asks_first_may_go_on() -> None:
-    answer = raw(
-        head(INFER, "Content-Length: 2", "Expect: 100-continue", "Connection: close"), b"{}"
-    )
+    answer = raw(head(INFER, "Content-Length: 2", "Expect: 100-continue"), b"{}")
     assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 400 ")
     assert b"inputs is missing" in answer
 
@@ -95,7 +94,7 @@ def test_a_body_that_is_not_what_its_encoding_says(encoding: str) -> None:
 
 
 def test_a_body_that_stops_half_way_is_given_up() -> None:
-    answer = raw(head(INFER, "Content-Length: 100"), b'{"inputs"')
+    answer = raw(head(INFER, "Content-Length: 100"), b'{"inputs"', limits=HASTY)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"9 bytes of the body came within 0.05 s" in answer
 
@@ -115,11 +114,11 @@ def test_a_sender_that_hangs_up_half_way_leaves_nothing_behind() -> None:
 
 
 def test_a_head_that_never_ends_is_given_up() -> None:
-    assert raw(b"POST /v2/models/tiny-edge/infer HTTP/1.1\r\nHost: ") == b""
+    assert raw(b"POST /v2/models/tiny-edge/infer HTTP/1.1\r\nHost: ", limits=HASTY) == b""
 
 
 def test_a_connection_that_says_nothing_is_closed() -> None:
-    assert raw(b"") == b""
+    assert raw(b"", limits=HASTY) == b""
 
 
 def test_garbage_is_a_400() -> None:

@@ -26,7 +26,7 @@ def resumed(last: Stamp | None, now: Stamp, gap_s_max: float) -> Stamp:
     if last is None:
         agent_s = 0.0
     elif now.boot and last.boot == now.boot and now.monotonic_s >= last.monotonic_s:
-        agent_s = last.agent_s + now.monotonic_s - last.monotonic_s
+        agent_s = last.agent_s + (now.monotonic_s - last.monotonic_s)
     else:
         agent_s = last.agent_s + min(max(now.wall_s - last.wall_s, 0.0), gap_s_max)
     return Stamp(now.boot, now.monotonic_s, now.wall_s, agent_s)

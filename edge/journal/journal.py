@@ -89,7 +89,7 @@ class Journal:
 
     def now(self) -> float:
         """Seconds by the agent's clock."""
-        return self._started.agent_s + time.monotonic() - self._started.monotonic_s
+        return self._started.agent_s + (time.monotonic() - self._started.monotonic_s)
 
     def cursor(self, source: str) -> str | None:
         return self._cursors.get(source)

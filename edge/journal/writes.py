@@ -161,7 +161,7 @@ def _move(db: sqlite3.Connection, table: str, columns: str, rows: list[Row]) -> 
         return 0
     before = db.total_changes
     db.executemany(
-        f"INSERT INTO {table} ({columns}) SELECT {_marks(len(rows[0]) - 1)} "  # noqa: S608
+        f"INSERT OR IGNORE INTO {table} ({columns}) SELECT {_marks(len(rows[0]) - 1)} "  # noqa: S608
         "WHERE EXISTS (SELECT 1 FROM outbox WHERE id = ?)",
         rows,
     )

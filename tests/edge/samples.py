@@ -7,7 +7,7 @@ from uuid import UUID
 from edge.answers import Answer
 from edge.journal.rows import Pending, Waiting
 from shared.ids import SampleId, new_sample_id
-from shared.wire.envelope import Escalation, Payload
+from shared.wire.envelope import Escalation, Payload, Reason
 
 
 def sample(number: int) -> SampleId:
@@ -24,15 +24,13 @@ def pending(
     position: str = "",
 ) -> Pending:
     name = new_sample_id() if name is None else name
-    route = "audit" if audit else "escalated"
+    route: Reason = "audit" if audit else "escalated"
     answer = Answer(
         name, 1, confidence, "edge", route, "1.0.0", final=False, latency_ms=0.5,
         origin="test", position=position, edge_label=1, first_latency_ms=0.5,
     )  # fmt: skip
     payload = Payload("raw", "uint8", (size,), Random(1).randbytes(size))
-    escalation = Escalation(
-        name, "tiny-edge", "1.0.0", route, 0, 1.0, 1, confidence, payload
-    )
+    escalation = Escalation(name, "tiny-edge", "1.0.0", route, 0, 1.0, 1, confidence, payload)
     return Pending(answer, escalation, (0.5, 1.5, -1.0), deadline_s)
 
 

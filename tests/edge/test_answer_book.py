@@ -23,7 +23,7 @@ def test_whoever_waits_gets_the_final_answer() -> None:
         await asyncio.sleep(0.5)
         book.note(final(p))
         assert [await task for task in waiting] == [final(p)] * 2
-        assert book._waiting == {}  # noqa: SLF001
+        assert book._waiting == {}
 
     run(scenario())
 
@@ -37,7 +37,7 @@ def test_at_the_deadline_the_caller_is_told_and_nobody_else_is_forgotten() -> No
         assert asyncio.get_running_loop().time() == 1.0
         book.note(final(p))
         assert await patient == final(p)
-        assert book._waiting == {}  # noqa: SLF001
+        assert book._waiting == {}
 
     run(scenario())
 
@@ -53,7 +53,7 @@ def test_followers_get_final_answers_only_in_order() -> None:
         stream.close()
         book.note(final(pending()))
         book.close()
-        assert not stream._queue  # noqa: SLF001
+        assert not stream._queue
 
     run(scenario())
 

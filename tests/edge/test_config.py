@@ -64,7 +64,10 @@ def test_the_uplink_becomes_link_settings_and_the_password_stays_out_of_sight(
         ('[uplink]\nurl = "mqtt://x"\nkey = "k.pem"', "uplink: certificate and key come together"),
         ('[uplink]\nurl = "mqtt://x"\npassword = 7', "uplink.password: .* valid string"),
         ('[[sources]]\nkind = "camera"\npath = "x"', r"sources.0: .*'folder', 'replay'"),
-        ('[[sources]]\nkind = "replay"\npath = "x"\nshard = "3/3"', "sources.0.replay: shard '3/3'"),
+        (
+            '[[sources]]\nkind = "replay"\npath = "x"\nshard = "3/3"',
+            "sources.0.replay: shard '3/3'",
+        ),
         ("[api]\nport = 70000", "api.port: "),
         ("= 3", "not TOML: "),
     ],

@@ -1,6 +1,6 @@
 """Records samples until it is killed; prints the ids of those that are on disk for certain.
 
-    python killed_writer.py STATE_DB SEED
+python killed_writer.py STATE_DB SEED
 """
 
 import asyncio

@@ -13,7 +13,9 @@ def test_time_begins_at_nothing() -> None:
     assert resumed(None, Stamp("a", 77.0, 1e9, 0.0), 12 * HOUR).agent_s == 0.0
 
 
-def test_a_restart_of_the_process_goes_by_the_monotonic_clock_whatever_the_wall_clock_says() -> None:
+def test_a_restart_of_the_process_goes_by_the_monotonic_clock_whatever_the_wall_clock_says() -> (
+    None
+):
     last = Stamp("a", 100.0, 1e9, 50.0)
     assert resumed(last, Stamp("a", 160.0, 0.0, 0.0), 12 * HOUR).agent_s == 110.0
     assert resumed(last, Stamp("a", 160.0, 9e9, 0.0), 12 * HOUR).agent_s == 110.0

@@ -80,7 +80,7 @@ def test_it_says_when_the_disk_is_behind(tmp_path: Path) -> None:
 
 def _cap(journal: Journal, pages: int) -> None:
     """SQLite then reports a full disk as it would a real one (SQLITE_FULL)."""
-    journal._db.execute(f"PRAGMA max_page_count = {pages}")  # noqa: SLF001
+    journal._db.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def test_a_full_disk_loses_nothing_that_was_there_and_counts_what_it_refused(
@@ -138,7 +138,7 @@ def test_answers_wait_for_room(tmp_path: Path) -> None:
 def test_any_other_error_ends_the_journal(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path / "state.db") as journal:
-            journal._db.execute("DROP TABLE outbox")  # noqa: SLF001
+            journal._db.execute("DROP TABLE outbox")
             journal.record(Opened(pending()))
             await asyncio.Event().wait()
 

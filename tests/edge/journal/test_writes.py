@@ -59,8 +59,8 @@ def test_a_sample_is_in_exactly_one_place_and_the_counts_add_up(
     for batch in batches:
         # a sample that was closed is never opened again: ids are new for each sample
         done = {row[0] for t in ("answers", "ledger") for row in db.execute(f"SELECT id FROM {t}")}
-        batch = [w for w in batch if not (isinstance(w, Opened) and w.pending.id.bytes in done)]
-        apply(db, batch, STAMP, ROOMY)
+        kept = [w for w in batch if not (isinstance(w, Opened) and w.pending.id.bytes in done)]
+        apply(db, kept, STAMP, ROOMY)
         counted = totals(db)
         assert set(places(db).values()) <= {1}
         (waiting,) = db.execute("SELECT count(*) FROM outbox").fetchone()
@@ -119,7 +119,7 @@ def test_losses_that_never_reached_the_disk_are_counted(db: sqlite3.Connection) 
 
 def test_a_file_that_is_no_database_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"this is no database, and long enough to be sure" * 20)
-    with pytest.raises(Malformed, match="state.db: file is not a database; .* move it away"):
+    with pytest.raises(Malformed, match=r"state.db: file is not a database; .* move it away"):
         database.connect(tmp_path / "state.db")
 
 

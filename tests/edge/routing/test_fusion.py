@@ -11,9 +11,7 @@ from tests.edge.samples import pending
 def _final(weight: float, cloud: list[float], *, fusion: bool = True) -> Answer:
     p = pending()  # its logits: 0.5, 1.5, -1.0
     answer = CloudAnswer(p.id, "c", "9.0.0", np.array(cloud, np.float32), 0.0, 0.0)
-    calibration = Calibration(
-        temperature=1.0, score="max_softmax", fusion_cloud_weight=weight
-    )
+    calibration = Calibration(temperature=1.0, score="max_softmax", fusion_cloud_weight=weight)
     return final_answer(
         p, answer, calibration, fusion=fusion, latency_ms=12.0, uplink_bytes=99
     )  # fmt: skip

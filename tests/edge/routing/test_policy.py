@@ -52,5 +52,5 @@ def test_a_bundle_without_thresholds_escalates_nothing_by_confidence() -> None:
 
 
 def test_an_unknown_threshold_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(Unknown, match="'carefull' is not in .*; it has balanced, careful"):
+    with pytest.raises(Unknown, match=r"'carefull' is not in .*; it has balanced, careful"):
         policy_of(TABLE, "carefull", None, 0.0)

@@ -31,4 +31,4 @@ def test_coming_and_going_does_not_grow_it() -> None:
     for turn in range(10_000):
         ranked.add(turn % 3, turn)
         ranked.discard(turn % 2)
-    assert len(ranked._heap) < 200  # noqa: SLF001
+    assert len(ranked._heap) < 200

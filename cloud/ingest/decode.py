@@ -62,5 +62,5 @@ def _id_of(payload: bytes) -> SampleId | None:
     try:
         body = msgpack.unpackb(payload)
         return SampleId(UUID(bytes=body["id"]))
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException, RecursionError):
+    except (ValueError, TypeError, KeyError, msgpack.UnpackException):
         return None

@@ -128,7 +128,11 @@ class FeedbackTable:
         self._engine.dispose()
 
     def _count(self, connection: Connection, seen: _Totals) -> _Totals:
-        """Add what has come since, from every writer of this database."""
+        """Add what has come since, from every writer of this database.
+
+        Where commits may overtake each other (PostgreSQL), another writer's row can be missed until
+        the next `open`: the bounds then hold to within what the writers have in hand.
+        """
         new = select(feedback.c.seq, feedback.c.row_bytes, feedback.c.sample_id).where(
             feedback.c.seq > seen.seq
         )

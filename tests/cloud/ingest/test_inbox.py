@@ -200,7 +200,7 @@ def test_a_sample_that_comes_again_gets_the_same_answer_without_a_run(
     async def twice(b: Bench) -> None:
         await once(b)
         await b.inbox.finish()
-        b.table.find = no_query  # type: ignore[method-assign]  # memory must do
+        b.table.find = no_query  # type: ignore[method-assign, assignment]  # memory must do
         await once(b)
 
     if restarted:
@@ -368,6 +368,24 @@ def test_a_fault_of_ours_is_a_refusal_to_come_again_and_the_rest_goes_on(tmp_pat
     (refusal,) = [reply for reply in b.link.replies() if isinstance(reply, Refusal)]
     assert (refusal.code, refusal.retry_after_ms) == ("overloaded", 5000)
     assert sorted(b.link.acked) == ["bad", "good"]
+
+
+def test_an_answer_that_is_not_finite_is_no_answer(tmp_path: Path) -> None:
+    b = Bench(tmp_path)
+
+    def overflowing(samples: Sequence[Pixels]) -> Sequence[Floats]:
+        return [np.full(3, np.nan, np.float32) for _ in samples]
+
+    b.served.batcher._predict = overflowing
+
+    async def scenario(b: Bench) -> None:
+        b.inbox.take(b.link.delivery("bad", escalation(payload=IMAGE)))
+
+    play(b, scenario)
+    (refusal,) = b.link.replies()
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "malformed"
+    assert b.link.acked == ["bad"]
 
 
 def test_once_closed_deliveries_stay_for_another_worker(tmp_path: Path) -> None:

@@ -42,6 +42,14 @@ def test_the_promise_counts_what_runs_and_what_waits_ahead() -> None:
     assert q.add("d", now=0.5, deadline=NEVER) == pytest.approx(3.5)
 
 
+def test_every_batch_ahead_counts_before_and_after_one_leaves() -> None:
+    q = queue(size_max=1)
+    done = [q.add(name, now=0.0, deadline=NEVER) for name in "abcd"]
+    assert done == pytest.approx([1.0, 2.0, 3.0, 4.0])
+    q.take(0.0)
+    assert q.add("e", now=0.5, deadline=NEVER) == pytest.approx(5.0)
+
+
 def test_what_no_idle_model_could_answer_in_time_is_too_late() -> None:
     with pytest.raises(DeadlineMissed):
         queue().add("a", now=0.0, deadline=0.9)
@@ -72,6 +80,14 @@ def test_company_that_would_make_an_urgent_one_late_goes_into_the_next_batch() -
     q.add("urgent", now=0.0, deadline=1.2)
     q.add("patient", now=0.0, deadline=NEVER)
     assert [q.take(0.0).items, q.take(1.0).items] == [["urgent"], ["patient"]]
+
+
+def test_an_urgent_one_that_joins_later_is_protected_too() -> None:
+    q = queue()
+    q.add("patient", now=0.0, deadline=NEVER)
+    q.add("urgent", now=0.0, deadline=1.6)
+    q.add("third", now=0.0, deadline=NEVER)
+    assert q.take(0.0).items == ["patient", "urgent"]
 
 
 def test_a_wait_for_company_ends_when_the_batch_is_full_or_the_time_is_up() -> None:

@@ -106,7 +106,7 @@ class _OpenVinoSession:
             raise RuntimeError("the session is closed")
         self._check(batch)
         try:
-            self._request.infer([np.ascontiguousarray(batch)], share_inputs=True)
+            self._request.infer([batch], share_inputs=True)
         except Exception as error:
             raise Unavailable(f"{self._where}: openvino failed: {_one_line(error)}") from error
         return np.array(self._request.get_output_tensor(0).data, np.float32)

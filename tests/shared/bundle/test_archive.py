@@ -135,6 +135,26 @@ def test_a_tar_cut_before_it_was_compressed(
             open_bundle(write_archive(tmp_path / "cut.hyb", tar[:length]))
 
 
+def test_a_frame_cut_behind_the_last_member(
+    tmp_path: Path, members: list[tuple[str, bytes]]
+) -> None:
+    tar = tar_of(members)
+    frame = zstandard.ZstdCompressor().compressobj(size=len(tar))
+    whole_blocks = frame.compress(tar[:-512]) + frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    (archive := tmp_path / "a.hyb").write_bytes(whole_blocks)
+    with pytest.raises(Malformed, match="cut short, 512 bytes are missing"):
+        read_archive(archive)
+
+
+def test_a_sparse_map_of_junk(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("card.md")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "size": "512"}
+    tar = tar_of([info], tarfile.PAX_FORMAT)
+    junk = tar.rstrip(b"\0").ljust(-(-len(tar.rstrip(b"\0")) // 512) * 512, b"\0") + b"junk\n" * 400
+    with pytest.raises(Malformed, match="not a readable bundle archive"):
+        read_archive(write_archive(tmp_path / "a.hyb", junk))
+
+
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -83,6 +83,13 @@ def test_a_batch_that_does_not_fit(engine: Engine, batch: NDArray[np.generic], s
     assert session.run(sure_image(2)[None]).argmax() == 2  # nothing else is disturbed
 
 
+def test_a_graph_of_plain_numbers_needs_its_batch_axis(engine: Engine) -> None:
+    session = engine.open(float_onnx(shape=("n",)), OpenOptions())
+    assert session.run(np.ones(3, np.float32)).shape == (3,)
+    with pytest.raises(Malformed, match=r"got float32\[\]; expected float32\[N\]"):
+        session.run(np.array(1, np.float32))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_floats_must_be_finite(engine: Engine, value: float) -> None:
     session = engine.open(float_onnx(), OpenOptions())

@@ -1,0 +1,1 @@
+"""`hybridge demo`: the main job with real processes on real images, and the table that judges it."""

@@ -1,0 +1,152 @@
+"""The demo's shell: start everything, stream the images twice, gather, end everything."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import numpy as np
+from numpy.typing import NDArray
+
+from cloud.demo.processes import running
+from cloud.demo.stream import Application, Seen
+from cloud.demo.verdict import Verdict, judge
+from shared.bundle.manifest import Manifest
+from shared.errors import Malformed, Unknown
+
+AGENTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    images: NDArray[np.uint8]  # [N, 28, 28]
+    labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    models: Path  # holds both bundles and the images
+    folder: Path  # for configurations, logs and state
+    rate_per_s: float
+    broker: str  # "embedded" or "mosquitto"
+
+
+def load_images(path: Path) -> Images:
+    """Raises `Unknown` when the file is not there, `Malformed` when it is something else."""
+    if not path.exists():
+        raise Unknown(f"{path} is not here; run the demo in a checkout, or name --models")
+    with np.load(path, allow_pickle=False) as arrays:
+        try:
+            return Images(arrays["images"], arrays["labels"].astype(np.int64))
+        except KeyError as error:
+            raise Malformed(f"{path}: holds no {error}; restore it from the repository") from error
+
+
+async def run(
+    plan: Plan,
+    data: Images,
+    say: Callable[[str], None],
+    progress: Callable[[str], Callable[[], None]],
+) -> Verdict:
+    """Both passes; `progress(title)` gives a function that is called once an image is done."""
+    async with AsyncExitStack() as stack:
+        say("starting broker and cloud worker")
+        cloud = await stack.enter_async_context(_cloud(plan))
+        say(f"cloud worker {cloud['api']}, broker {cloud['broker']}")
+        always, lost_always = await _pass(
+            plan,
+            data,
+            cloud["broker"],
+            "cloud-only",
+            _ALWAYS,
+            progress("cloud only: everything, losslessly"),
+        )
+        hybrid, lost_hybrid = await _pass(
+            plan,
+            data,
+            cloud["broker"],
+            "hybrid",
+            "",
+            progress("hybrid: what the edge is unsure of"),
+        )
+    lost = {k: lost_always.get(k, 0) + lost_hybrid.get(k, 0) for k in {*lost_always, *lost_hybrid}}
+    return judge(data.labels, hybrid, always, lost)
+
+
+_ALWAYS = """[routing]
+confidence_min = 1.01
+payload = "zstd"
+fusion = false
+"""
+
+
+@asynccontextmanager
+async def _cloud(plan: Plan) -> AsyncGenerator[dict[str, str]]:
+    config = plan.folder / "cloud.toml"
+    config.write_text(
+        f'state_dir = "cloud"\n[[models]]\nbundle = "{_toml(plan.models / "fashion-cloud")}"\n'
+        f'[broker]\nkind = "{plan.broker}"\n'
+    )
+    arguments = ("-m", "cloud", "serve", "--config", str(config))
+    async with running("cloud", arguments, plan.folder) as process:
+        yield process.ready
+
+
+async def _pass(
+    plan: Plan, data: Images, broker: str, name: str, routing: str, on_done: Callable[[], None]
+) -> tuple[Seen, dict[str, int]]:
+    bundle = plan.models / "fashion-edge"
+    manifest = Manifest.model_validate_json((bundle / "manifest.json").read_bytes())
+    async with AsyncExitStack() as stack:
+        starting = [
+            stack.enter_async_context(running(agent, arguments, plan.folder))
+            for agent, arguments in _agents(plan, name, bundle, broker, routing)
+        ]
+        agents = [(await started).ready["api"] for started in starting]
+        await _linked(agents)
+        seen = await Application(agents, manifest.name, data.images, on_done).run(plan.rate_per_s)
+        return seen, await _lost(agents)
+
+
+def _agents(
+    plan: Plan, name: str, bundle: Path, broker: str, routing: str
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for number in range(1, AGENTS + 1):
+        agent = f"{name}-{number}"
+        config = plan.folder / f"{agent}.toml"
+        config.write_text(
+            f'device_id = "{agent}"\nstate_dir = "{agent}"\nbundle = "{_toml(bundle)}"\n'
+            f'{routing}[uplink]\nurl = "{broker}"\n'
+        )
+        yield agent, ("-m", "edge", "run", "--config", str(config))
+
+
+async def _linked(agents: list[str]) -> None:
+    """Wait until every agent has its link: the demo measures answers, not start-up."""
+    async with asyncio.timeout(30), aiohttp.ClientSession() as http:
+        for agent in agents:
+            while not (await _status(http, agent))["link_up"]:  # noqa: ASYNC110  another process's state
+                await asyncio.sleep(0.05)
+
+
+async def _lost(agents: list[str]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    async with aiohttp.ClientSession() as http:
+        for agent in agents:
+            ledger = (await _status(http, agent))["ledger"]
+            assert isinstance(ledger, dict)
+            for reason, count in ledger.items():
+                total[reason] = total.get(reason, 0) + count
+    return total
+
+
+async def _status(http: aiohttp.ClientSession, agent: str) -> dict[str, object]:
+    async with http.get(f"{agent}/v1/status") as response:
+        document: dict[str, object] = await response.json()
+        return document
+
+
+def _toml(path: Path) -> str:
+    return str(path.absolute()).replace("\\", "\\\\").replace('"', '\\"')

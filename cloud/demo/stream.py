@@ -1,0 +1,149 @@
+"""The application's side: push images to agents on a schedule, note every answer and its time."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import aiohttp
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.errors import Unavailable
+
+_FINAL_S_MAX = 30.0  # after the last image, for the answers still on their way
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the application saw of N images; times are its own, in milliseconds.
+
+    `final_label` is -1 where no final answer came.
+    """
+
+    first_label: NDArray[np.int64]
+    confidence: NDArray[np.float64]  # of the first answer
+    first_ms: NDArray[np.float64]
+    final_label: NDArray[np.int64]
+    final_ms: NDArray[np.float64]
+    uplink_bytes: NDArray[np.int64]
+    escalated: NDArray[np.bool_]  # audits included
+
+    @classmethod
+    def nothing(cls, count: int) -> "Seen":
+        return cls(
+            np.full(count, -1), np.zeros(count), np.zeros(count), np.full(count, -1),
+            np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.bool_),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """A final answer as the agent's event stream tells it, and when it came."""
+
+    label: int
+    uplink_bytes: int
+    given_up: bool
+    at: float
+
+
+class Application:
+    """Pushes image i to agent i modulo their number, at a fixed rate, waiting for no answer."""
+
+    def __init__(
+        self, agents: list[str], model: str, images: NDArray[np.uint8], on_done: Callable[[], None]
+    ) -> None:
+        self._agents, self._model, self._images, self._on_done = agents, model, images, on_done
+        self.seen = Seen.nothing(len(images))
+        self._sent_at = np.zeros(len(images))
+        self._by_sample: dict[str, int] = {}
+        self._early: dict[str, Final] = {}
+        self._waiting = 0
+        self._all_final = asyncio.Event()
+
+    async def run(self, rate_per_s: float) -> Seen:
+        """Push everything, wait for the final answers. Raises `Unavailable` when one fails."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
+            streams = [await http.get(f"{agent}/v1/answers/stream") for agent in self._agents]
+            listening = [asyncio.create_task(self._listen(stream)) for stream in streams]
+            try:
+                async with asyncio.TaskGroup() as pushes:
+                    started = time.perf_counter()
+                    for number in range(len(self._images)):
+                        await asyncio.sleep(started + number / rate_per_s - time.perf_counter())
+                        pushes.create_task(self._push(http, number))
+                if self._waiting:
+                    async with asyncio.timeout(_FINAL_S_MAX):
+                        await self._all_final.wait()
+            except TimeoutError:
+                pass  # what is still missing shows as -1, and the verdict says so
+            finally:
+                for task in listening:
+                    task.cancel()
+                await asyncio.gather(*listening, return_exceptions=True)
+                for stream in streams:
+                    stream.close()
+        return self.seen
+
+    async def _push(self, http: aiohttp.ClientSession, number: int) -> None:
+        image = self._images[number]
+        header = json.dumps({"id": str(number), "inputs": [{
+            "name": "image", "datatype": "UINT8", "shape": [1, *image.shape],
+            "parameters": {"binary_data_size": image.nbytes},
+        }]}).encode()  # fmt: skip
+        url = f"{self._agents[number % len(self._agents)]}/v2/models/{self._model}/infer"
+        self._sent_at[number] = time.perf_counter()
+        async with http.post(
+            url,
+            data=header + image.tobytes(),
+            headers={"Inference-Header-Content-Length": str(len(header))},
+        ) as response:
+            document = await response.json(content_type=None)
+            if response.status != 200:
+                raise Unavailable(f"{url}: {response.status}: {document}")
+        elapsed_ms = (time.perf_counter() - self._sent_at[number]) * 1e3
+        values = {output["name"]: output["data"][0] for output in document["outputs"]}
+        self.seen.first_label[number] = values["index"]
+        self.seen.confidence[number] = values["confidence"]
+        self.seen.first_ms[number] = elapsed_ms
+        if values["final"]:
+            self.seen.final_label[number] = values["index"]
+            self.seen.final_ms[number] = elapsed_ms
+            self._on_done()
+            return
+        self.seen.escalated[number] = True
+        self._waiting += 1
+        self._all_final.clear()
+        self._by_sample[values["sample_id"]] = number
+        if (early := self._early.pop(values["sample_id"], None)) is not None:
+            self._finish(number, early)
+
+    async def _listen(self, stream: aiohttp.ClientResponse) -> None:
+        async for line in stream.content:
+            if line.startswith(b"data: "):
+                answer = json.loads(line[6:])
+                final = Final(
+                    answer["index"],
+                    answer["uplink_bytes"],
+                    bool(answer["given_up"]),
+                    time.perf_counter(),
+                )
+                number = self._by_sample.get(answer["sample_id"])
+                if number is not None:
+                    self._finish(number, final)
+                elif answer["route"] != "accepted":
+                    self._early[answer["sample_id"]] = final  # it beat its own first answer
+
+    def _finish(self, number: int, final: Final) -> None:
+        if self.seen.final_label[number] != -1 or final.given_up:
+            return
+        self.seen.final_label[number] = final.label
+        self.seen.final_ms[number] = (final.at - self._sent_at[number]) * 1e3
+        self.seen.uplink_bytes[number] = final.uplink_bytes
+        self._waiting -= 1
+        self._on_done()
+        if not self._waiting:
+            self._all_final.set()

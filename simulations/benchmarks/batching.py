@@ -1,0 +1,50 @@
+"""Samples/s through the cloud's batcher with many clients against the model alone at batch 32."""
+
+import asyncio
+import time
+
+import numpy as np
+
+from cloud.config import Batching, ModelSettings
+from cloud.serving.loading import load
+from simulations.benchmarks.report import ROUNDS, Row, medians
+from simulations.benchmarks.setting import Setting, bare_session
+
+_SAMPLES = 3_200
+_CLIENTS = 128
+_BATCH = 32
+
+
+async def measure(setting: Setting) -> Row:
+    images = setting.images[np.arange(_SAMPLES) % len(setting.images)]
+    run = bare_session(setting.cloud_bundle)
+
+    def bare() -> float:
+        started = time.perf_counter()
+        for first in range(0, _SAMPLES, _BATCH):
+            run(images[first : first + _BATCH])
+        return _SAMPLES / (time.perf_counter() - started)
+
+    settings = ModelSettings(bundle=setting.cloud_bundle, engine="onnxruntime")
+    served = await asyncio.to_thread(
+        load, settings, Batching(size_max=_BATCH), setting.folder, lambda _size, _run_s: None
+    )
+    batching = asyncio.create_task(served.batcher.run())
+
+    async def client(part: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> None:
+        for image in part:
+            await served.batcher.infer(image, time.monotonic() + 60)
+
+    async def ours() -> float:
+        started = time.perf_counter()
+        await asyncio.gather(*(client(images[n::_CLIENTS]) for n in range(_CLIENTS)))
+        return _SAMPLES / (time.perf_counter() - started)
+
+    await ours()
+    bare()
+    pairs = [(await ours(), bare()) for _ in range(ROUNDS)]
+    served.batcher.drain()
+    await batching
+    served.model.close()
+    value, floor, ratio = medians(pairs)
+    return Row("cloud, batched", value, "bare onnxruntime, batch 32", floor, "samples/s", ratio, ">=", 0.8)  # fmt: skip

@@ -29,6 +29,7 @@ class QueueFull(Overloaded):
 @dataclass(slots=True)
 class _Forming(Generic[T]):
     opened_at: float
+    leave_at: float  # at the latest, once nothing runs
     deadline: float  # of its most urgent member
     items: list[tuple[float, T]] = field(default_factory=list)
 
@@ -72,7 +73,7 @@ class BatchQueue(Generic[T]):
         head = self._batches[0]
         if len(self._batches) > 1 or len(head.items) >= self._size_max:
             return head.opened_at
-        return head.opened_at + self._wait_s_max
+        return head.leave_at
 
     def take(self, now: float) -> Batch[T]:
         """The next batch, empty when none is due; call `ran` when it has run."""
@@ -97,23 +98,30 @@ class BatchQueue(Generic[T]):
         if not self._batches or len(self._batches[-1].items) == self._size_max:
             return None
         last = self._batches[-1]
-        starts = max(self._free_at(now) + self._ahead_s, last.opened_at + self._wait_s_max)
+        leave_at = min(last.leave_at, self._leave_at(now, deadline, len(last.items) + 1))
+        starts = max(self._free_at(now) + self._ahead_s, leave_at)
         done = starts + self._curve.cost_s(len(last.items) + 1)
         if done > min(last.deadline, deadline):
             return None
         last.items.append((deadline, item))
-        last.deadline = min(last.deadline, deadline)
+        last.deadline, last.leave_at = min(last.deadline, deadline), leave_at
         return done
 
     def _open_next(self, item: T, now: float, deadline: float) -> float:
         last_s = self._curve.cost_s(len(self._batches[-1].items)) if self._batches else 0.0
-        starts = max(self._free_at(now) + self._ahead_s + last_s, now + self._wait_s_max)
+        leave_at = self._leave_at(now, deadline, 1)
+        starts = max(self._free_at(now) + self._ahead_s + last_s, leave_at)
         done = starts + self._curve.cost_s(1)
         if done > deadline:
             raise self._too_late(now, deadline)
         self._ahead_s += last_s
-        self._batches.append(_Forming(now, deadline, [(deadline, item)]))
+        self._batches.append(_Forming(now, leave_at, deadline, [(deadline, item)]))
         return done
+
+    def _leave_at(self, now: float, deadline: float, size: int) -> float:
+        """Waiting for company takes half of what a request has to spare, and no more."""
+        spare_s = max(0.0, deadline - now - self._curve.cost_s(size))
+        return now + min(self._wait_s_max, spare_s / 2)
 
     def _free_at(self, now: float) -> float:
         return max(now, self._busy_until)
@@ -123,7 +131,7 @@ class BatchQueue(Generic[T]):
         return self._free_at(now) - now + self._ahead_s + last_s
 
     def _too_late(self, now: float, deadline: float) -> QueueFull | DeadlineMissed:
-        alone_s = self._wait_s_max + self._curve.cost_s(1)
+        alone_s = self._curve.cost_s(1)
         left_ms = (deadline - now) * 1e3
         if now + alone_s > deadline:
             return DeadlineMissed(f"{left_ms:.1f} ms are left; the model needs {alone_s * 1e3:.1f}")

@@ -101,6 +101,16 @@ def test_a_wait_for_company_ends_when_the_batch_is_full_or_the_time_is_up() -> N
     assert q.take(13.0).items == ["c"]
 
 
+def test_waiting_for_company_takes_half_of_what_a_deadline_spares() -> None:
+    q = queue(wait_s_max=3.0)
+    assert q.add("urgent", now=0.0, deadline=2.0) == pytest.approx(1.5)
+    assert q.due_at() == pytest.approx(0.5)
+    q.take(0.5)
+    assert q.add("patient", now=5.0, deadline=NEVER) == pytest.approx(9.0)
+    assert q.add("urgent", now=5.5, deadline=7.5) == pytest.approx(7.25)
+    assert q.due_at() == pytest.approx(5.75)
+
+
 def test_a_machine_slower_than_promised_gives_up_the_late_and_runs_the_rest() -> None:
     q = queue()
     q.add("late", now=0.0, deadline=3.0)

@@ -71,6 +71,8 @@ class Answering(Protocol):
     async def answer(self, sample: Sample) -> Answer:
         """The edge's answer, now. When it is not final its escalation is on disk already.
 
+        Should the final one come before the disk is done, that is returned instead.
+
         Raises `Malformed` for a tensor that is not the model's, `Overloaded`, `Unavailable`.
         """
         ...

@@ -12,11 +12,13 @@ from cloud.broker.launch import BrokerAddress
 from edge.agent import Agent
 from edge.answers import Cursor
 from edge.inference.slot import Slot, open_slot
+from edge.journal.writes import Opened
 from shared import topics
-from shared.errors import DeadlineMissed, Malformed, Unavailable, Unknown
+from shared.errors import DeadlineMissed, Malformed, Overloaded, Unavailable, Unknown
 from shared.ids import new_sample_id
-from shared.wire.envelope import CloudAnswer, Downlink, Escalation
+from shared.wire.envelope import MESSAGE_BYTES_MAX, CloudAnswer, Downlink, Escalation
 from tests.brokers import Client, running_broker
+from tests.edge.samples import pending
 from tests.edge.stand_in_cloud import a_sample, agent, cloud, config, refuses, says, until
 from tests.tiny_bundle import sure_image, unsure_image, write_tiny_bundle
 
@@ -325,6 +327,62 @@ class _Session:
     def __init__(self, slot: Slot) -> None:
         self.run, self.close = slot._run, slot._close
         self.inputs = self.outputs = ()
+
+
+def test_a_model_that_breaks_down_over_an_input_asks_the_cloud(
+    state: Path, broker: BrokerAddress
+) -> None:
+    class Broken(_Session):
+        def __init__(self, slot: Slot) -> None:
+            super().__init__(slot)
+            self.run = lambda batch: np.full((len(batch), 3), np.nan, np.float32)
+
+    async def scenario() -> None:
+        settings = config(state, broker)
+        whole = open_slot(settings.bundle, "auto", state)
+        slot = Slot(whole.bundle, Broken(whole), whole.key, 0.1)
+        async with agent(settings, slot) as it, cloud(broker) as worker:
+            await until(lambda: it.link_up)
+            sample = a_sample(sure_image(0))
+            await it.answer(sample)
+            assert (await it.final(sample.id, 5.0)).source == "cloud"
+            assert worker.got[0].edge_confidence == 0.0
+            assert it.counters()["confidence_not_a_number"] == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_sample_that_no_message_holds_keeps_the_edges_answer(
+    state: Path, broker: BrokerAddress
+) -> None:
+    async def scenario() -> None:
+        async with agent(config(state, broker)) as it:
+            await until(lambda: it.link_up)
+            big = pending(size=MESSAGE_BYTES_MAX)
+            assert it.uplink is not None
+            it._journal.record(Opened(big))
+            it.uplink.submit(big)
+            answer = it.find(big.id)
+            assert answer is not None
+            assert (answer.given_up, answer.source) == ("too_large", "edge")
+            await it.durable()
+            assert it.ledger_counts() == {"too_large": 1}
+
+    asyncio.run(scenario())
+
+
+def test_a_disk_that_is_behind_refuses_requests_and_makes_sources_wait(state: Path) -> None:
+    async def scenario() -> None:
+        async with agent(config(state, None)) as it:
+            it._journal._queued_max = 4
+            for _ in range(4):
+                await it.answer(a_sample(sure_image(0)))
+            with pytest.raises(Overloaded, match="the disk is behind"):
+                await it.answer(a_sample(sure_image(0)))
+            await it.take([a_sample(sure_image(0))])  # waits, then goes on
+            assert it._journal._queued == 1
+
+    asyncio.run(scenario())
 
 
 def test_its_presence_is_retained(state: Path, broker: BrokerAddress) -> None:

@@ -1,5 +1,6 @@
 """`hybridge-edge` as a process: ready line, drain, lock, exit codes."""
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 from edge.__main__ import main
 from edge.journal import database
+from edge.service import _watch_callbacks
 from tests.tiny_bundle import sure_image, write_tiny_bundle
 
 _ROOT = str(Path(__file__).parents[2])
@@ -68,6 +70,26 @@ def test_a_broken_bundle_ends_it_with_one_line(settings: Path) -> None:
     assert err.startswith("hybridge-edge: ")
     assert "model.onnx has 6 bytes" in err
     assert err.count("\n") == 1
+
+
+def test_a_source_that_dies_takes_the_process_down(settings: Path) -> None:
+    (settings.parent / "set.npy").unlink()
+    with start(settings) as agent:
+        out, err = agent.communicate()
+    assert agent.returncode == 1
+    assert json.loads(out)["event"] == "agent_ready"
+    assert "set.npy" in err.splitlines()[-1]
+
+
+def test_a_callback_that_fails_ends_the_process_not_just_a_log_line() -> None:
+    async def scenario() -> None:
+        watching = asyncio.create_task(_watch_callbacks())
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await watching
+
+    asyncio.run(scenario())
 
 
 def test_a_wrong_setting_is_one_line_and_exit_code_2(

@@ -109,6 +109,7 @@ def test_a_cursor_comes_with_its_samples_or_not_at_all(db: sqlite3.Connection) -
     with pytest.raises(sqlite3.IntegrityError):
         apply(db, [Opened(pending()), Cursor("s", None)], STAMP, ROOMY)  # type: ignore[arg-type]  # to fail late
     assert db.execute("SELECT position FROM cursors").fetchall() == [("1",)]
+    assert db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
     assert totals(db) == {"recorded": 1, "answered": 1}
 
 

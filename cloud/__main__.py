@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _serve(config: Config) -> bool:
-    from cloud.service import Service  # noqa: PLC0415  after the telemetry switch, and for --help
+    from cloud.service import Service  # noqa: PLC0415  heavy; --help stays quick
 
     service = Service(config, _say_ready)
 

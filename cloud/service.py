@@ -166,7 +166,7 @@ class Service:
         return finished
 
     def _link(self, address: BrokerAddress, inbox: Inbox, replies: Downlink) -> Link:
-        def on_up(_session_kept: bool) -> None:  # noqa: FBT001  the link's signature
+        def on_up(_session_kept: bool) -> None:
             self._metrics.link_up.set(1)
             self._link_up.set()
 

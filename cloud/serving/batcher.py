@@ -45,7 +45,7 @@ class _Job(Generic[S, A]):
 class Batcher(Generic[S, A]):
     """One model's queue. `predict` answers [samples] with [answers] and may be run in a thread."""
 
-    def __init__(  # noqa: PLR0913  each is a bound of its own
+    def __init__(
         self,
         predict: Callable[[Sequence[S]], Sequence[A]],
         curve: LatencyCurve,

@@ -1,7 +1,7 @@
 """The newest answers in memory, who waits for one, and who follows them all."""
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from edge.answers import Answer
@@ -14,7 +14,8 @@ class AnswerBook:
 
     def __init__(self, answers_max: int, stream_max: int) -> None:
         self._answers_max, self._stream_max = answers_max, stream_max
-        self._answers: dict[SampleId, Answer] = {}
+        # A plain dict takes ever longer to find its first key as those before it go.
+        self._answers = OrderedDict[SampleId, Answer]()
         self._waiting: dict[SampleId, set[asyncio.Future[Answer]]] = {}
         self._streams: set[Stream] = set()
 
@@ -22,7 +23,7 @@ class AnswerBook:
         """Remember an answer in place of an earlier one, and tell whoever should know."""
         self._answers[answer.id] = answer
         if len(self._answers) > self._answers_max:
-            del self._answers[next(iter(self._answers))]
+            self._answers.popitem(last=False)
         if not answer.final:
             return
         for waiter in self._waiting.pop(answer.id, ()):

@@ -140,7 +140,7 @@ class Journal:
             self._queued -= len(group.writes)
             for write in group.writes:
                 if isinstance(write, Opened):
-                    del self._opening[write.pending.id]
+                    self._opening.pop(write.pending.id, None)
         self._counts.update(commit.totals)
         if commit.dropped:
             self.on_dropped(commit.dropped)

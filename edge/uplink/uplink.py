@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -74,7 +75,7 @@ class Uplink:
         self._terms, self._journal, self._quota = terms, journal, quota
         self._on_final, self._counters = on_final, counters
         self._sender = Sender(terms.limits, rng, journal.now())
-        self._at_hand: dict[SampleId, Pending] = {}
+        self._at_hand = OrderedDict[SampleId, Pending]()
         self._timer: asyncio.TimerHandle | None = None
         self._once = OncePer(_LOG_PERIOD_S)
         self._topic = topics.escalations(terms.device)
@@ -126,7 +127,7 @@ class Uplink:
         row = waiting_of(pending)
         self._at_hand[row.id] = pending
         if len(self._at_hand) > _IN_MEMORY_MAX:
-            del self._at_hand[next(iter(self._at_hand))]
+            self._at_hand.popitem(last=False)
         self._sender.add(row, self._arrived(pending) + self._terms.deadlines.full_ms / 1000)
         for pushed in self._quota.admit(row):
             self._give_up(pushed.id, "outbox_full")

@@ -119,13 +119,13 @@ class FeedbackWriter:
                     return False
                 retry_s = min(retry_s * 2, _RETRY_S_MAX)
             else:
-                self._came_up()
                 return True
 
     def _write(self, loop: asyncio.AbstractEventLoop, group: list[_Pending]) -> None:
         try:
             written = self._table.write([pending.row for pending in group])
         except Refused as error:
+            self._came_up()
             if len(group) == 1:
                 log.warning("feedback_refused", extra={"why": str(error)[:300]})
                 loop.call_soon_threadsafe(_settle, group, error)
@@ -133,6 +133,7 @@ class FeedbackWriter:
             for pending in group:  # the row that is to blame fails alone
                 self._write(loop, [pending])
             return
+        self._came_up()  # first, so that whoever hears of the commit finds the store up
         loop.call_soon_threadsafe(self._committed, group, written)
 
     def _committed(self, group: list[_Pending], written: Written) -> None:

@@ -19,7 +19,7 @@ def demo(
         "models"
     ),
     chart: Annotated[Path, typer.Option(help="Where to write the PNG.")] = Path("demo.png"),
-    rate: Annotated[float, typer.Option(help="Images a second, over all agents.", min=1)] = 120.0,
+    rate: Annotated[float, typer.Option(help="Images a second, over all agents.", min=1)] = 150.0,
     count: Annotated[int, typer.Option(help="How many of the images.", min=30)] = 2_000,
     broker: Annotated[str, typer.Option(help="embedded, or mosquitto from PATH.")] = "embedded",
     keep: Annotated[
@@ -54,7 +54,7 @@ async def _with_progress(run: Callable[..., object], plan: object, data: object)
     )
 
     columns = (
-        TextColumn("{task.description:<38}"),
+        TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

@@ -1,6 +1,7 @@
-"""The demo's shell: start everything, stream the images twice, gather, end everything."""
+"""The demo's shell: start everything, stream the images three times, gather, end everything."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -50,29 +51,24 @@ async def run(
     say: Callable[[str], None],
     progress: Callable[[str], Callable[[], None]],
 ) -> Verdict:
-    """Both passes; `progress(title)` gives a function that is called once an image is done."""
+    """Three passes, one for each way; `progress(title)` gives a function that is called once an image is done."""
     async with AsyncExitStack() as stack:
         say("starting broker and cloud worker")
         cloud = await stack.enter_async_context(_cloud(plan))
         say(f"cloud worker {cloud['api']}, broker {cloud['broker']}")
-        always, lost_always = await _pass(
-            plan,
-            data,
-            cloud["broker"],
-            "cloud-only",
-            _ALWAYS,
-            progress("cloud only: everything, losslessly"),
-        )
-        hybrid, lost_hybrid = await _pass(
-            plan,
-            data,
-            cloud["broker"],
-            "hybrid",
-            "",
-            progress("hybrid: what the edge is unsure of"),
-        )
-    lost = {k: lost_always.get(k, 0) + lost_hybrid.get(k, 0) for k in {*lost_always, *lost_hybrid}}
-    return judge(data.labels, hybrid, always, lost)
+        uplink = f'[uplink]\nurl = "{cloud["broker"]}"\n'
+        ways = {
+            "edge only": "",
+            "cloud only": _ALWAYS + uplink,
+            "hybrid": uplink,
+        }
+        seen, lost = list[Seen](), Counter[str]()
+        for way, settings in ways.items():
+            answers, ledger = await _pass(plan, data, way, settings, progress(way))
+            seen.append(answers)
+            lost.update(ledger)
+    never, always, hybrid = seen
+    return judge(data.labels, never, always, hybrid, dict(lost))
 
 
 _ALWAYS = """[routing]
@@ -95,30 +91,30 @@ async def _cloud(plan: Plan) -> AsyncGenerator[dict[str, str]]:
 
 
 async def _pass(
-    plan: Plan, data: Images, broker: str, name: str, routing: str, on_done: Callable[[], None]
+    plan: Plan, data: Images, way: str, settings: str, on_done: Callable[[], None]
 ) -> tuple[Seen, dict[str, int]]:
     bundle = plan.models / "fashion-edge"
     manifest = Manifest.model_validate_json((bundle / "manifest.json").read_bytes())
     async with AsyncExitStack() as stack:
         starting = [
             stack.enter_async_context(running(agent, arguments, plan.folder))
-            for agent, arguments in _agents(plan, name, bundle, broker, routing)
+            for agent, arguments in _agents(plan, way.replace(" ", "-"), bundle, settings)
         ]
         agents = [(await started).ready["api"] for started in starting]
-        await _linked(agents)
+        if "[uplink]" in settings:
+            await _linked(agents)
         seen = await Application(agents, manifest.name, data.images, on_done).run(plan.rate_per_s)
         return seen, await _lost(agents)
 
 
 def _agents(
-    plan: Plan, name: str, bundle: Path, broker: str, routing: str
+    plan: Plan, name: str, bundle: Path, settings: str
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     for number in range(1, AGENTS + 1):
         agent = f"{name}-{number}"
         config = plan.folder / f"{agent}.toml"
         config.write_text(
-            f'device_id = "{agent}"\nstate_dir = "{agent}"\nbundle = "{_toml(bundle)}"\n'
-            f'{routing}[uplink]\nurl = "{broker}"\n'
+            f'device_id = "{agent}"\nstate_dir = "{agent}"\nbundle = "{_toml(bundle)}"\n{settings}'
         )
         yield agent, ("-m", "edge", "run", "--config", str(config))
 

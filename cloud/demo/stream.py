@@ -4,13 +4,17 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import aiohttp
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.errors import Unavailable
+from shared.oip.request import InferRequest, encode_request
+from shared.oip.tensors import Tensor
 
 _FINAL_S_MAX = 30.0  # after the last image, for the answers still on their way
 
@@ -19,7 +23,7 @@ _FINAL_S_MAX = 30.0  # after the last image, for the answers still on their way
 class Seen:
     """What the application saw of N images; times are its own, in milliseconds.
 
-    `final_label` is -1 where no final answer came.
+    `final_label` is -1 where no final answer came. An answer may be final at once.
     """
 
     first_label: NDArray[np.int64]
@@ -43,8 +47,8 @@ class Final:
     """A final answer as the agent's event stream tells it, and when it came."""
 
     label: int
+    escalated: bool
     uplink_bytes: int
-    given_up: bool
     at: float
 
 
@@ -55,11 +59,11 @@ class Application:
         self, agents: list[str], model: str, images: NDArray[np.uint8], on_done: Callable[[], None]
     ) -> None:
         self._agents, self._model, self._images, self._on_done = agents, model, images, on_done
-        self.seen = Seen.nothing(len(images))
+        self._seen = Seen.nothing(len(images))
         self._sent_at = np.zeros(len(images))
         self._by_sample: dict[str, int] = {}
-        self._early: dict[str, Final] = {}
-        self._waiting = 0
+        self._early: dict[str, Final] = {}  # events that beat the response with their sample's id
+        self._missing = len(images)
         self._all_final = asyncio.Event()
 
     async def run(self, rate_per_s: float) -> Seen:
@@ -75,75 +79,62 @@ class Application:
                     for number in range(len(self._images)):
                         await asyncio.sleep(started + number / rate_per_s - time.perf_counter())
                         pushes.create_task(self._push(http, number))
-                if self._waiting:
-                    async with asyncio.timeout(_FINAL_S_MAX):
-                        await self._all_final.wait()
-            except TimeoutError:
-                pass  # what is still missing shows as -1, and the verdict says so
+                with suppress(TimeoutError):  # what is missing shows as -1; the verdict says so
+                    await asyncio.wait_for(self._all_final.wait(), _FINAL_S_MAX)
             finally:
                 for task in listening:
                     task.cancel()
                 await asyncio.gather(*listening, return_exceptions=True)
                 for stream in streams:
                     stream.close()
-        return self.seen
+        return self._seen
 
     async def _push(self, http: aiohttp.ClientSession, number: int) -> None:
-        image = self._images[number]
-        header = json.dumps({"id": str(number), "inputs": [{
-            "name": "image", "datatype": "UINT8", "shape": [1, *image.shape],
-            "parameters": {"binary_data_size": image.nbytes},
-        }]}).encode()  # fmt: skip
+        asked = encode_request(InferRequest((Tensor("image", self._images[number][None]),)))
         url = f"{self._agents[number % len(self._agents)]}/v2/models/{self._model}/infer"
         self._sent_at[number] = time.perf_counter()
-        async with http.post(
-            url,
-            data=header + image.tobytes(),
-            headers={"Inference-Header-Content-Length": str(len(header))},
-        ) as response:
+        async with http.post(url, data=asked.body, headers=dict(asked.headers)) as response:
             document = await response.json(content_type=None)
-            if response.status != 200:
+            if response.status != HTTPStatus.OK:
                 raise Unavailable(f"{url}: {response.status}: {document}")
         elapsed_ms = (time.perf_counter() - self._sent_at[number]) * 1e3
         values = {output["name"]: output["data"][0] for output in document["outputs"]}
-        self.seen.first_label[number] = values["index"]
-        self.seen.confidence[number] = values["confidence"]
-        self.seen.first_ms[number] = elapsed_ms
+        seen = self._seen
+        seen.first_label[number] = values["index"]
+        seen.confidence[number] = values["confidence"]
+        seen.first_ms[number] = elapsed_ms
         if values["final"]:
-            self.seen.final_label[number] = values["index"]
-            self.seen.final_ms[number] = elapsed_ms
-            self._on_done()
-            return
-        self.seen.escalated[number] = True
-        self._waiting += 1
-        self._all_final.clear()
+            seen.final_label[number] = values["index"]
+            seen.final_ms[number] = elapsed_ms
         self._by_sample[values["sample_id"]] = number
         if (early := self._early.pop(values["sample_id"], None)) is not None:
             self._finish(number, early)
 
     async def _listen(self, stream: aiohttp.ClientResponse) -> None:
         async for line in stream.content:
-            if line.startswith(b"data: "):
-                answer = json.loads(line[6:])
-                final = Final(
-                    answer["index"],
-                    answer["uplink_bytes"],
-                    bool(answer["given_up"]),
-                    time.perf_counter(),
-                )
-                number = self._by_sample.get(answer["sample_id"])
-                if number is not None:
-                    self._finish(number, final)
-                elif answer["route"] != "accepted":
-                    self._early[answer["sample_id"]] = final  # it beat its own first answer
+            if not line.startswith(b"data: "):
+                continue
+            answer = json.loads(line[6:])
+            if answer["given_up"]:
+                continue
+            final = Final(
+                answer["index"], answer["route"] != "accepted", answer["uplink_bytes"],
+                time.perf_counter(),
+            )  # fmt: skip
+            number = self._by_sample.get(answer["sample_id"])
+            if number is None:
+                self._early[answer["sample_id"]] = final
+            else:
+                self._finish(number, final)
 
     def _finish(self, number: int, final: Final) -> None:
-        if self.seen.final_label[number] != -1 or final.given_up:
-            return
-        self.seen.final_label[number] = final.label
-        self.seen.final_ms[number] = (final.at - self._sent_at[number]) * 1e3
-        self.seen.uplink_bytes[number] = final.uplink_bytes
-        self._waiting -= 1
+        seen = self._seen
+        if seen.final_label[number] == -1:
+            seen.final_label[number] = final.label
+            seen.final_ms[number] = (final.at - self._sent_at[number]) * 1e3
+        seen.escalated[number] = final.escalated
+        seen.uplink_bytes[number] = final.uplink_bytes
+        self._missing -= 1
         self._on_done()
-        if not self._waiting:
+        if not self._missing:
             self._all_final.set()

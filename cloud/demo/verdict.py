@@ -45,17 +45,13 @@ class Verdict:
     failures: tuple[str, ...]  # why the exit code is not 0; empty when all is well
 
 
-def judge(labels: NDArray[np.int64], hybrid: Seen, always: Seen, lost: dict[str, int]) -> Verdict:
-    """`hybrid` and `always` saw the same images, `always` with everything escalated losslessly.
-
-    The edge alone is the hybrid run's first answers: the same model on the same images.
-    """
-    edge_row = Row(
-        "edge only", _share(hybrid.first_label == labels), 0.0, 0.0,
-        *_latencies(hybrid.first_ms), *_latencies(hybrid.first_ms),
-    )  # fmt: skip
+def judge(
+    labels: NDArray[np.int64], never: Seen, always: Seen, hybrid: Seen, lost: dict[str, int]
+) -> Verdict:
+    """All three saw the same images: never escalated, all escalated losslessly, as configured."""
+    edge_row = _row("edge only", never, labels)
     cloud_row, hybrid_row = _row("cloud only", always, labels), _row("hybrid", hybrid, labels)
-    unanswered = int((hybrid.final_label == -1).sum() + (always.final_label == -1).sum())
+    unanswered = sum(int((seen.final_label == -1).sum()) for seen in (never, always, hybrid))
     failures = []
     if hybrid_row.accuracy < cloud_row.accuracy - ACCURACY_GAP_MAX:
         failures.append(
@@ -69,7 +65,7 @@ def judge(labels: NDArray[np.int64], hybrid: Seen, always: Seen, lost: dict[str,
     if any(lost.values()):
         failures.append(f"the loss ledgers are not empty: {lost}")
     return Verdict(
-        edge_row, cloud_row, hybrid_row, _curve(labels, hybrid, always), lost, unanswered,
+        edge_row, cloud_row, hybrid_row, _curve(labels, never, always), lost, unanswered,
         tuple(failures),
     )  # fmt: skip
 
@@ -81,10 +77,10 @@ def _row(name: str, seen: Seen, labels: NDArray[np.int64]) -> Row:
     )  # fmt: skip
 
 
-def _curve(labels: NDArray[np.int64], hybrid: Seen, always: Seen) -> Curve:
-    edge_right, cloud_right = hybrid.first_label == labels, always.final_label == labels
+def _curve(labels: NDArray[np.int64], never: Seen, always: Seen) -> Curve:
+    edge_right, cloud_right = never.final_label == labels, always.final_label == labels
     gain = cloud_right.astype(int) - edge_right.astype(int)
-    order = np.argsort(hybrid.confidence, kind="stable")
+    order = np.argsort(never.confidence, kind="stable")
     start, count = edge_right.sum(), len(labels)
 
     def along(chosen: NDArray[np.int64]) -> NDArray[np.float64]:

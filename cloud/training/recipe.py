@@ -191,7 +191,7 @@ def _write(
         answers_for=(EDGE,) if name == CLOUD else (),
         graphs=(
             Graph(f"{side}.int8", made.int8, (("onnxruntime", "int8"), ("openvino", "int8")), runtime),
-            Graph(f"{side}.fp32", made.fp32, (("onnxruntime", "fp32"), ("tensorrt", "fp16")), runtime),
+            Graph(f"{side}.fp32", made.fp32, (("onnxruntime", "fp32"), ("tensorrt", "fp32")), runtime),
         ),
         golden=golden, dictionary=dictionary, calibration=calibration, reference=reference,
         lineage=Lineage(

@@ -92,7 +92,6 @@ class Agent:
     async def answer(self, sample: Sample) -> Answer:
         if self._draining:
             raise Unavailable("the agent is shutting down; ask again when it is back")
-        self._slot.check(sample.tensor)
         if self._journal.full:
             raise Overloaded("the disk is behind; ask again in a moment, and less often")
         if self._slot.inline:
@@ -127,8 +126,6 @@ class Agent:
         return self._journal.cursor(source)
 
     async def take(self, samples: Sequence[Sample], cursor: Cursor | None = None) -> list[Answer]:
-        for sample in samples:
-            self._slot.check(sample.tensor)
         while self._journal.behind:
             await self._journal.durable()
         judged = await self._judged(samples)

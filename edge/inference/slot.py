@@ -19,7 +19,7 @@ from shared.bundle.reader import Bundle, open_bundle
 from shared.engines.engine import Session
 from shared.engines.known import known_engines
 from shared.engines.ranking import choose
-from shared.errors import Malformed, Overloaded
+from shared.errors import Overloaded
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,6 @@ class Slot:
         """`latency_ms` is the measured time of a batch of one on this machine."""
         self.bundle, self.key, self.latency_ms = bundle, key, latency_ms
         self._run, self._close = session.run, session.close
-        inputs = bundle.manifest.inputs[0]
-        self._shape, self._dtype = inputs.shape, np.dtype(inputs.dtype)
         self._worker: ThreadPoolExecutor | None = None
         self._waiting = 0
         if latency_ms >= INLINE_MS_MAX:
@@ -50,20 +48,15 @@ class Slot:
         """Whether `logits` may be called on the event loop."""
         return self._worker is None
 
-    def check(self, tensor: NDArray[np.generic]) -> None:
-        """Raises `Malformed` for a tensor that is not the model's input, without batch axis."""
-        if tensor.shape != self._shape or tensor.dtype != self._dtype:
-            raise Malformed(
-                f"the sample is {tensor.dtype}{list(tensor.shape)}, {self.manifest.name} takes "
-                f"{self._dtype}{list(self._shape)}; convert it before it is sent here"
-            )
-
     def logits(self, tensor: NDArray[np.generic]) -> Logits:
-        """Run one checked sample; where `inline` is false, for the worker thread only."""
+        """Run one sample; where `inline` is false, for the worker thread only.
+
+        Raises `Malformed` for a tensor that is not the model's input, without batch axis.
+        """
         return cast("Logits", self._run(tensor[None])[0].tolist())
 
     async def logits_of(self, tensors: Sequence[NDArray[np.generic]]) -> list[Logits]:
-        """Run checked samples in the worker thread. Raises `Overloaded` when too many wait."""
+        """Run samples in the worker thread. Raises `Malformed`, `Overloaded` when too many wait."""
         assert self._worker is not None
         if self._waiting >= _WAITING_MAX:
             raise Overloaded(f"{self._waiting} requests wait for the model; send fewer at a time")

@@ -131,7 +131,8 @@ class Uplink:
         self._sender.add(row, self._arrived(pending) + self._terms.deadlines.full_ms / 1000)
         for pushed in self._quota.admit(row):
             self._give_up(pushed.id, "outbox_full")
-        self._pump()
+        if self._link.room or self._timer is None:
+            self._pump()  # otherwise the link's next event or the timer does, for every row at once
 
     # Sending
 

@@ -292,7 +292,7 @@ def test_without_an_uplink_every_answer_is_final(state: Path) -> None:
 def test_a_tensor_that_is_not_the_models_is_refused_in_words(state: Path) -> None:
     async def scenario() -> None:
         async with agent(config(state, None)) as it:
-            with pytest.raises(Malformed, match=r"uint8\[2, 4\], tiny-edge takes uint8\[4, 4\]"):
+            with pytest.raises(Malformed, match=r"got uint8\[1, 2, 4\]; expected uint8\[N, 4, 4\]"):
                 await it.answer(a_sample(sure_image(0)[:2]))
             with pytest.raises(Malformed, match="float32"):
                 await it.answer(a_sample(sure_image(0).astype(np.float32)))

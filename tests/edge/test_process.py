@@ -27,6 +27,7 @@ def settings(tmp_path: Path) -> Path:
     (file := tmp_path / "agent.toml").write_text(
         'device_id = "cam-1"\nstate_dir = "state"\nbundle = "bundle"\n'
         '[[sources]]\nkind = "replay"\npath = "set.npy"\n'
+        "rate_per_s = 500\nrepeat = true\n"
     )
     return file
 

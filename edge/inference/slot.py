@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from shared.bundle.manifest import Manifest
 from shared.bundle.reader import Bundle, open_bundle
+from shared.engines.apart import choose_apart
 from shared.engines.engine import Session
-from shared.engines.known import known_engines
-from shared.engines.ranking import choose
 from shared.errors import Overloaded
 
 log = logging.getLogger(__name__)
@@ -84,7 +83,8 @@ def open_slot(path: Path, engine: str, cache_dir: Path) -> Slot:
     """
     bundle = open_bundle(path)
     wanted = None if engine == "auto" else engine
-    choice = choose(bundle, known_engines(), wanted=wanted, cache_dir=cache_dir, batch_max=1)
+    # In a child process: the runtimes that lose would otherwise stay in this one's memory.
+    choice = choose_apart(bundle, wanted=wanted, cache_dir=cache_dir, batch_max=1)
     latency_ms = next(v.latency_ms for v in choice.verdicts if v.chosen) or 0.0
     log.info(
         "model_opened",

@@ -14,7 +14,7 @@ TARGET_MB = 120.0
 _SETTLE_S = 2.0
 
 
-async def measure(setting: Setting) -> Row:
+async def measure(setting: Setting) -> list[Row]:
     broker = ("-m", "cloud.broker", "--host", "127.0.0.1", "--port", "0")
     async with running("bench-broker", broker, setting.folder) as started:
         config = setting.folder / "idle.toml"
@@ -28,7 +28,7 @@ async def measure(setting: Setting) -> Row:
                 await http.get(f"{agent.ready['api']}/v1/status")
             await asyncio.sleep(_SETTLE_S)
             resident = _resident_mb(agent.pid)
-    return Row("idle agent, resident", resident, "target", TARGET_MB, "MB", resident / TARGET_MB, "<=", 1.0)  # fmt: skip
+    return [Row("idle agent, resident", resident, "target", TARGET_MB, "MB", resident / TARGET_MB, "<=", 1.0)]  # fmt: skip
 
 
 def _resident_mb(pid: int) -> float:

@@ -104,7 +104,7 @@ def reporting(counters: Counters) -> Middleware:
 
 
 def _of_http(error: web.HTTPException) -> web.Response:
-    """aiohttp's own refusals: no such path, no such method."""
+    """What aiohttp refuses by itself: no such path, no such method."""
     status = HTTPStatus(error.status)
     response = problem(status, status.phrase.lower().replace(" ", "-"), error.text or status.phrase)
     if "Allow" in error.headers:

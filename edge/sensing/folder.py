@@ -32,7 +32,8 @@ STUCK_MAX = 1_000
 
 class FolderSource:
     """`after` "delete" removes a file once its sample is on record and moves a refused one into
-    `.refused/`; "keep" leaves all where they are and remembers how far it has read."""
+    `.refused/`; "keep" leaves all where they are and remembers how far it has read.
+    """
 
     def __init__(
         self,

@@ -116,7 +116,8 @@ def oldest(entries: Iterable[Entry]) -> list[Entry]:
 def complete(found: Iterable[Entry], before: frozenset[Entry]) -> list[Entry]:
     """Of `found`, in order: those that stand as they stood a round before, up to the first that
     does not. A file that is still being written moves to the end with each write, so it holds up
-    none but itself; and no mark ever passes an unfinished file."""
+    none but itself; and no mark ever passes an unfinished file.
+    """
     ready = list[Entry]()
     for entry in found:
         if entry not in before:

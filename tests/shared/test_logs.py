@@ -33,7 +33,7 @@ def test_one_json_object_a_line_with_its_fields(lines: io.StringIO) -> None:
 def test_a_chain_of_errors_stays_on_its_line(lines: io.StringIO) -> None:
     try:
         try:
-            raise KeyError("inner")
+            {}.pop("inner")
         except KeyError as error:
             raise ValueError("outer") from error
     except ValueError:

@@ -14,7 +14,7 @@ from tests.edge.api.fake_agent import SIDE, manifest
 T = TypeVar("T")
 
 
-class PowerCut(Exception):  # noqa: N818  no error of the program's
+class PowerCut(Exception):
     """The process ends here."""
 
 

@@ -62,7 +62,7 @@ lock: ## pin anew what pyproject.toml asks for
 	build/lock/bin/pip install --quiet --group dev '.[edge,cloud,openvino,triton]'
 	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' > requirements.lock
 	build/lock/bin/pip install --quiet '.[train]'
-	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' > requirements-train.lock
+	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' | sed 's/+cpu$$//' > requirements-train.lock
 
 clean:
 	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

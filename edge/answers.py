@@ -1,8 +1,7 @@
 """A sample, and what the application is told about it."""
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -22,7 +21,7 @@ class Sample:
     id: SampleId
     tensor: NDArray[np.uint8]  # the model's input shape, without the batch axis
     captured_at: float  # Unix seconds by this device's clock; for people
-    arrived: float = field(default_factory=time.monotonic)  # latencies count from here
+    arrived: float  # by `time.monotonic`; latencies count from here
     origin: str = ""  # which source it came from: "api", "folder:/data/in", "replay:test.npz"
     position: str = ""  # where in that source: a file name, an index
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloud.demo.processes import running
-from cloud.demo.stream import Application, Seen
+from cloud.demo.seen import Seen
+from cloud.demo.stream import Application
 from cloud.demo.verdict import Verdict, judge
 from shared.bundle.manifest import Manifest
 from shared.errors import Malformed, Unknown

@@ -12,34 +12,12 @@ import aiohttp
 import numpy as np
 from numpy.typing import NDArray
 
+from cloud.demo.seen import Seen
 from shared.errors import Unavailable
 from shared.oip.request import InferRequest, encode_request
 from shared.oip.tensors import Tensor
 
 _FINAL_S_MAX = 30.0  # after the last image, for the answers still on their way
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the application saw of N images; times are its own, in milliseconds.
-
-    `final_label` is -1 where no final answer came. An answer may be final at once.
-    """
-
-    first_label: NDArray[np.int64]
-    confidence: NDArray[np.float64]  # of the first answer
-    first_ms: NDArray[np.float64]
-    final_label: NDArray[np.int64]
-    final_ms: NDArray[np.float64]
-    uplink_bytes: NDArray[np.int64]
-    escalated: NDArray[np.bool_]  # audits included
-
-    @classmethod
-    def nothing(cls, count: int) -> "Seen":
-        return cls(
-            np.full(count, -1), np.zeros(count), np.zeros(count), np.full(count, -1),
-            np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.bool_),
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

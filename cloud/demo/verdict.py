@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.demo.stream import Seen
+from cloud.demo.seen import Seen
 
 ACCURACY_GAP_MAX = 0.003  # below always asking the cloud
 ESCALATED_MAX = 0.20

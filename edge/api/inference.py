@@ -12,7 +12,7 @@ from edge.api.settings import Limits
 from edge.api.status import Inspectable
 from shared import __version__
 from shared.errors import DeadlineMissed, Unavailable, Unknown
-from shared.ids import new_sample_id
+from shared.new_ids import new_sample_id
 from shared.oip.body import HEADER_LENGTH
 from shared.oip.request import InferRequest, decode_request
 from shared.oip.response import encode_response
@@ -87,6 +87,7 @@ class InferenceRoutes:
                 id=new_sample_id(),
                 tensor=row,
                 captured_at=time.time(),
+                arrived=time.monotonic(),
                 origin="api",
                 position=asked.id and f"{asked.id}[{index}]",
             )

@@ -9,6 +9,7 @@ once their size and change time stood still from one look to the next.
 import asyncio
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +22,8 @@ from edge.sensing.pace import Offload, Pace
 from edge.sensing.refusals import Refusals
 from edge.telemetry.counters import Counters
 from shared.errors import Malformed, Unavailable
-from shared.ids import new_sample_id
 from shared.imaging.decode import decode_sample
+from shared.new_ids import new_sample_id
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +136,7 @@ class FolderSource:
                         id=new_sample_id(),
                         tensor=tensor,
                         captured_at=entry.changed_ns / 1e9,
+                        arrived=time.monotonic(),
                         origin=self.name,
                         position=printable(entry.name),
                     )

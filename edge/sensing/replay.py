@@ -12,7 +12,7 @@ from edge.sensing.pace import Offload, Pace
 from edge.sensing.refusals import Refusals
 from edge.telemetry.counters import Counters
 from shared.errors import Malformed, TooLarge
-from shared.ids import new_sample_id
+from shared.new_ids import new_sample_id
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,7 @@ class ReplaySource:
             id=new_sample_id(),
             tensor=tensor,
             captured_at=time.time(),
+            arrived=time.monotonic(),
             origin=f"replay:{self._path.name}",
             position=data.position(index),
         )

@@ -7,9 +7,8 @@ itself where the cloud helps most. Whoever is out past the answer timeout, or wa
 is delayed with full jitter (Brooker 2015, "Exponential Backoff And Jitter").
 """
 
-import random
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from edge.journal.rows import Waiting
 from edge.uplink.budget import Bucket
@@ -20,6 +19,12 @@ NO_SUBSCRIBER = 0x10
 NEVER = frozenset({0x87, 0x99})  # not authorized; payload format invalid
 _ERROR = 0x80
 _DOUBLINGS_MAX = 20
+
+
+class Jitter(Protocol):
+    """What the sender asks of `random.Random`."""
+
+    def uniform(self, a: float, b: float) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class _Entry:
 
 
 class Sender:
-    def __init__(self, limits: Limits, rng: random.Random, now: float) -> None:
+    def __init__(self, limits: Limits, rng: Jitter, now: float) -> None:
         self._limits, self._rng = limits, rng
         self._samples = Bucket(limits.samples_per_s, limits.burst_s, now)
         self._bytes = Bucket(limits.bytes_per_s, limits.burst_s, now)

@@ -8,7 +8,7 @@ import asyncio
 import time
 
 from edge.answers import Sample
-from shared.ids import new_sample_id
+from shared.new_ids import new_sample_id
 from simulations.benchmarks.report import ROUNDS, Row, medians
 from simulations.benchmarks.setting import Setting, agent_here, bare_session
 
@@ -33,7 +33,8 @@ async def measure(setting: Setting) -> list[Row]:
             started = time.perf_counter()
             for first in range(0, _SAMPLES, _CHUNK):
                 chunk = images[first : first + _CHUNK]
-                await agent.take([Sample(new_sample_id(), image, time.time()) for image in chunk])
+                now, arrived = time.time(), time.monotonic()
+                await agent.take([Sample(new_sample_id(), image, now, arrived) for image in chunk])
             await journal.durable()
             return _SAMPLES / (time.perf_counter() - started)
 

@@ -9,7 +9,7 @@ from edge.answers import Answer
 from edge.journal.journal import Journal
 from edge.journal.rows import Pending
 from edge.journal.writes import Bounds, Opened
-from shared.ids import new_sample_id
+from shared.new_ids import new_sample_id
 from shared.wire.envelope import Escalation, Payload
 from simulations.benchmarks.report import ROUNDS, Row, medians
 from simulations.benchmarks.setting import Setting

@@ -20,7 +20,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from cloud.demo.processes import running
 from edge.agent import Agent
 from edge.answers import Sample
-from shared.ids import new_sample_id
+from shared.new_ids import new_sample_id
 from shared.wire.envelope import Escalation, pack_escalation
 from shared.wire.pixels import Encoder
 from simulations.benchmarks.echo import no_delay
@@ -61,7 +61,7 @@ async def _trips(agent: Agent, setting: Setting) -> float:
     took = []
     for number in range(_TRIPS):
         image = setting.images[number % len(setting.images)]
-        sample = Sample(new_sample_id(), image, time.time())
+        sample = Sample(new_sample_id(), image, time.time(), time.monotonic())
         started = time.perf_counter()
         await agent.take([sample])
         await agent.final(sample.id, _WAIT_S)

@@ -5,7 +5,8 @@ from uuid import UUID
 import numpy as np
 
 from cloud.store.feedback import Feedback
-from shared.ids import DeviceId, SampleId, new_sample_id
+from shared.ids import DeviceId, SampleId
+from shared.new_ids import new_sample_id
 from shared.wire.envelope import CloudAnswer, Escalation, Payload
 
 DEVICE = DeviceId("cam-1")

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from edge.answers import Answer
 from edge.journal.rows import Pending, Waiting
-from shared.ids import SampleId, new_sample_id
+from shared.ids import SampleId
+from shared.new_ids import new_sample_id
 from shared.wire.envelope import Escalation, Payload, Reason
 
 

@@ -21,8 +21,9 @@ from edge.journal.journal import Journal
 from edge.journal.writes import Bounds
 from edge.telemetry.counters import Counters
 from shared import topics
-from shared.ids import DeviceId, new_sample_id
+from shared.ids import DeviceId
 from shared.mqtt import Delivery, Link, LinkSettings
+from shared.new_ids import new_sample_id
 from shared.wire.envelope import (
     CloudAnswer,
     Downlink,
@@ -38,7 +39,9 @@ WAIT_S = 10.0
 
 
 def a_sample(image: NDArray[np.uint8], position: str = "") -> Sample:
-    return Sample(new_sample_id(), image, time.time(), origin="test", position=position)
+    return Sample(
+        new_sample_id(), image, time.time(), time.monotonic(), origin="test", position=position
+    )
 
 
 def says(e: Escalation, label: int = 2) -> CloudAnswer:

@@ -15,7 +15,7 @@ from edge.inference.slot import Slot, open_slot
 from edge.journal.writes import Opened
 from shared import topics
 from shared.errors import DeadlineMissed, Malformed, Overloaded, Unavailable, Unknown
-from shared.ids import new_sample_id
+from shared.new_ids import new_sample_id
 from shared.wire.envelope import MESSAGE_BYTES_MAX, CloudAnswer, Downlink, Escalation
 from tests.brokers import Client, running_broker
 from tests.edge.samples import pending

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Malformed
-from shared.ids import device_id, new_sample_id, sample_id
+from shared.ids import device_id, sample_id
+from shared.new_ids import new_sample_id
 
 
 @given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud.store.known_samples import KnownSamples
-from shared.ids import new_sample_id
+from shared.new_ids import new_sample_id
 
 
 @given(st.lists(st.uuids(), max_size=200))

@@ -11,13 +11,14 @@ from edge.answers import Sample
 from edge.api.server import COUNTERS
 from edge.api.settings import Limits
 from shared.errors import Unavailable
-from shared.ids import SampleId, new_sample_id
+from shared.ids import SampleId
+from shared.new_ids import new_sample_id
 from tests.edge.api.fake_agent import FakeAgent
 from tests.edge.api.running import DARK, GREY, Running, images, running
 
 
 async def put(agent: FakeAgent, shade: int) -> SampleId:
-    sample = Sample(new_sample_id(), images(shade)[0], captured_at=0.0)
+    sample = Sample(new_sample_id(), images(shade)[0], captured_at=0.0, arrived=0.0)
     return (await agent.answer(sample)).id
 
 

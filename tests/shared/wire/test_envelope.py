@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import HybridgeError, Malformed, TooLarge
-from shared.ids import SampleId, new_sample_id
+from shared.ids import SampleId
+from shared.new_ids import new_sample_id
 from shared.wire.envelope import (
     MESSAGE_BYTES_MAX,
     CloudAnswer,

@@ -29,6 +29,7 @@ class Plan:
     learning_rate_max: float = 0.1
     weight_decay: float = 5e-4
     bad_day_share: float = 0.0  # share of images given a random shift
+    bad_day_share_late: float = 0.0  # the same in the last quarter, which is for clean images
     moves: bool = False  # shift and erase until the last quarter of the run
     average_decay: float = 0.998  # of the averaged weights, per step
     distill_temperature: float = 3.0  # used when a teacher is given (Hinton 2015)
@@ -67,13 +68,15 @@ def fit(
         started = time.monotonic()
         # One generator for each epoch: a resumed run sees the batches it would have seen.
         g = torch.Generator().manual_seed(plan.seed * 10_000 + epoch)
+        late = epoch >= plan.epochs * 3 // 4
+        bad_days = plan.bad_day_share_late if late else plan.bad_day_share
         model.train()
         total = 0.0
         for chosen in torch.randperm(len(data), generator=g).split(plan.batch):
             x, mirrored = augment.flip(images[chosen].float(), g)
-            if plan.moves and epoch < plan.epochs * 3 // 4:
+            if plan.moves and not late:
                 x = augment.erase(augment.move(x, g), g)
-            x = augment.bad_day(x, g, plan.bad_day_share)
+            x = augment.bad_day(x, g, bad_days)
             with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
                 logits = model(x)
             target = None if soft is None else soft[mirrored.long(), chosen]

@@ -32,7 +32,13 @@ log = logging.getLogger(__name__)
 
 EDGE, CLOUD, VERSION = "fashion-edge", "fashion-cloud", "1.0.0"
 CLOUD_PLAN = Plan(
-    epochs=40, seed=1, learning_rate_max=0.25, bad_day_share=0.35, moves=True, bf16=True
+    epochs=40,
+    seed=1,
+    learning_rate_max=0.25,
+    bad_day_share=0.35,
+    bad_day_share_late=0.15,
+    moves=True,
+    bf16=True,
 )
 EDGE_PLAN = Plan(epochs=30, seed=2, learning_rate_max=0.1, weight_decay=2e-4)
 QUANTIZE_SAMPLES, GOLDEN_SAMPLES, DICTIONARY_SAMPLES = 512, 64, 4_000

@@ -27,6 +27,7 @@ from shared.bundle.manifest import Calibration, Lineage
 from shared.confidence import softmax
 from shared.engines.engine import OpenOptions
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
+from shared.engines.openvino_engine import OpenVinoEngine
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +156,10 @@ def _figures(
     _, escalated_bytes = evaluate.as_escalated(test.images[escalated], dictionary)
     figures = {
         "edge int8 accuracy": evaluate.accuracy(edge_logits, test.labels),
+        "edge int8 accuracy in openvino": evaluate.accuracy(
+            evaluate.logits(OpenVinoEngine().open(edge.int8, OpenOptions()), test.images),
+            test.labels,
+        ),
         "edge fp32 accuracy": evaluate.accuracy(_run(edge.fp32, test.images), test.labels),
         "edge calibration error": calibrate.expected_calibration_error(edge_says, test.labels),
         "cloud int8 accuracy": evaluate.accuracy(

@@ -1,32 +1,20 @@
 """All the cloud's settings: one TOML file, read once in `__main__`, passed down as values."""
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from cloud.broker.settings import BrokerSettings
+from shared.config import Positive, Section, in_words, read_toml
 from shared.errors import Malformed
 
 Count = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0)]
 _PATHS = frozenset({"state_dir", "bundle", "tls_cert", "tls_key", "tls_ca"})
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")  # a typo is an error
-
-
-class ModelSettings(_Section):
+class ModelSettings(Section):
     """One bundle to serve."""
 
     bundle: Path
@@ -38,7 +26,7 @@ class ModelSettings(_Section):
     than threads do at these model sizes."""
 
 
-class Batching(_Section):
+class Batching(Section):
     """When a batch leaves, and how many may wait; the same for every model."""
 
     size_max: Annotated[int, Field(gt=0, le=1024)] = 32
@@ -56,7 +44,7 @@ class Batching(_Section):
         return self
 
 
-class Ingest(_Section):
+class Ingest(Section):
     """MQTT deliveries."""
 
     receive_max: Annotated[int, Field(gt=0, le=65_535)] = 512
@@ -78,7 +66,7 @@ class Ingest(_Section):
     """Silence after which the broker takes this worker for dead and hands its work on, x 1.5."""
 
 
-class Store(_Section):
+class Store(Section):
     """Where escalations and answers are kept for training."""
 
     url: str | None = None
@@ -92,7 +80,7 @@ class Store(_Section):
     """Rows that may wait for a commit; above it deliveries stay unacknowledged."""
 
 
-class Api(_Section):
+class Api(Section):
     """Health, metrics and status over HTTP."""
 
     host: str = "127.0.0.1"
@@ -101,7 +89,7 @@ class Api(_Section):
     """0 picks a free one; the ready line names it."""
 
 
-class Config(_Section):
+class Config(Section):
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = "worker"
     """This worker's, for people; with `ingest.session_expiry_s` above 0 also for the broker, and
     then no other worker of that broker may have it."""
@@ -113,7 +101,7 @@ class Config(_Section):
     ingest: Ingest = Ingest()
     store: Store = Store()
     api: Api = Api()
-    drain_s: Seconds = 30.0
+    drain_s: Positive = 30.0
     """From SIGTERM to a forced end; supervisors kill after 90."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -137,10 +125,7 @@ def load(path: Path, over: Mapping[str, object]) -> Config:
     Paths in the file count from its own folder, those in `over` from the working directory.
     Raises `Malformed` in words.
     """
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Malformed(f"{path}: {error}") from error
+    tree = read_toml(path)
     # `state_dir` is always given, so that its default is the file's neighbour too
     tree.setdefault("state_dir", str(Config.model_fields["state_dir"].default))
     return parse(_merged(_from_folder(tree, path.parent), over), str(path))
@@ -151,9 +136,7 @@ def parse(tree: Mapping[str, object], where: str) -> Config:
     try:
         return Config.model_validate(_with_broker_folder(tree))
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-        words = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in problems[:4])
-        raise Malformed(f"{where}: {words}") from error
+        raise Malformed(f"{where}: {in_words(error)}") from error
 
 
 def _merged(below: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:

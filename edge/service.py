@@ -11,7 +11,6 @@ import signal
 from collections.abc import Callable
 from typing import assert_never
 
-from edge import config as settings
 from edge.agent import Agent
 from edge.answers import Source
 from edge.api.server import build_app, serving
@@ -20,6 +19,7 @@ from edge.config import Config
 from edge.inference.slot import open_slot
 from edge.journal.journal import Journal
 from edge.journal.writes import Bounds
+from edge.sensing import settings
 from edge.sensing.folder import FolderSource
 from edge.sensing.replay import ReplaySource
 from edge.state_lock import StateLock

@@ -7,15 +7,14 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from cloud.broker.limits import Limits
+from shared.config import Section
 from shared.errors import Malformed
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
-class BrokerSettings(BaseModel):
+class BrokerSettings(Section):
     """The `broker` part of the cloud's configuration."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["embedded", "mosquitto", "url"] = "embedded"
     """Start ours, start Mosquitto from PATH, or use one that runs elsewhere."""

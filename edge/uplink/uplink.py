@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,10 +17,11 @@ from typing import assert_never
 from edge.answers import Answer
 from edge.config import Deadlines
 from edge.journal.journal import Journal
-from edge.journal.rows import Pending, waiting_of
+from edge.journal.rows import Damaged, Pending, waiting_of
 from edge.journal.writes import Closed, GivenUp
 from edge.routing.fusion import final_answer
 from edge.telemetry.counters import Counters
+from edge.uplink.at_hand import AtHand
 from edge.uplink.quota import Quota
 from edge.uplink.sender import Limits, Sender
 from shared import topics
@@ -29,7 +29,8 @@ from shared.bundle.manifest import Manifest
 from shared.errors import Disconnected, Malformed, TooLarge, Unavailable
 from shared.ids import DeviceId, SampleId
 from shared.logs import OncePer
-from shared.mqtt import Delivery, Link, LinkSettings, Will
+from shared.mqtt.link import Delivery, Link
+from shared.mqtt.settings import LinkSettings, Will
 from shared.wire.envelope import (
     MESSAGE_BYTES_MAX,
     CloudAnswer,
@@ -40,7 +41,6 @@ from shared.wire.envelope import (
 
 log = logging.getLogger(__name__)
 
-_IN_MEMORY_MAX = 1000  # rows kept at hand; others are read from disk when they are sent
 _RETRY_AFTER_S_MAX = 3600.0
 _TIMER_S_MIN = 0.001
 _LOG_PERIOD_S = 60.0
@@ -75,7 +75,7 @@ class Uplink:
         self._terms, self._journal, self._quota = terms, journal, quota
         self._on_final, self._counters = on_final, counters
         self._sender = Sender(terms.limits, rng, journal.now())
-        self._at_hand = OrderedDict[SampleId, Pending]()
+        self._at_hand = AtHand(journal)
         self._timer: asyncio.TimerHandle | None = None
         self._once = OncePer(_LOG_PERIOD_S)
         self._topic = topics.escalations(terms.device)
@@ -125,9 +125,7 @@ class Uplink:
     def submit(self, pending: Pending) -> None:
         """Take a sample that was just recorded as opened; it may be on the wire on return."""
         row = waiting_of(pending)
-        self._at_hand[row.id] = pending
-        if len(self._at_hand) > _IN_MEMORY_MAX:
-            self._at_hand.popitem(last=False)
+        self._at_hand.keep(pending)
         self._sender.add(row, self._arrived(pending) + self._terms.deadlines.full_ms / 1000)
         for pushed in self._quota.admit(row):
             self._give_up(pushed.id, "outbox_full")
@@ -146,7 +144,8 @@ class Uplink:
         self._arm(now)
 
     def _publish(self, sample: SampleId, now: float) -> bool:
-        pending = self._pending(sample)
+        if (pending := self._pending(sample)) is None:
+            return True
         deadlines = self._terms.deadlines
         until = pending.deadline_s
         if self._sender.fresh(sample, now):
@@ -234,7 +233,8 @@ class Uplink:
                 f"answer from {cloud.model} {cloud.model_version}: {len(cloud.probabilities)} "
                 f"probabilities for {len(labels)} labels; serve the cloud bundle of this model"
             )
-        pending = self._pending(cloud.id)
+        if (pending := self._pending(cloud.id)) is None:
+            return
         latency_ms = (self._journal.now() - self._arrived(pending)) * 1000
         answer = final_answer(
             pending, cloud, self._terms.manifest.calibration, fusion=self._terms.fusion,
@@ -262,10 +262,22 @@ class Uplink:
     # Both
 
     def _give_up(self, sample: SampleId, reason: str) -> None:
-        pending = self._pending(sample)
-        answer = self._given_up(pending.answer, reason)
-        self._journal.record(GivenUp(answer))
-        self._on_final(answer)
+        if (pending := self._pending(sample)) is not None:
+            self._write_off(pending.answer, reason)
+
+    def _pending(self, sample: SampleId) -> Pending | None:
+        """None, and a line in the ledger, where the disk has spoilt the row."""
+        pending = self._at_hand[sample]
+        if isinstance(pending, Damaged):
+            self._stray("outbox_row_damaged", f"{sample}: {pending.why}; check the disk")
+            self._write_off(pending.answer, "damaged")
+            return None
+        return pending
+
+    def _write_off(self, answer: Answer, reason: str) -> None:
+        given_up = self._given_up(answer, reason)
+        self._journal.record(GivenUp(given_up))
+        self._on_final(given_up)
 
     def _dropped(self, dropped: Sequence[Pending]) -> None:
         """A full disk did not take these: the edge's answers stand, nothing is retried."""
@@ -280,13 +292,8 @@ class Uplink:
 
     def _forget(self, sample: SampleId) -> int:
         self._quota.discard(sample)
-        self._at_hand.pop(sample, None)
+        self._at_hand.forget(sample)
         return self._sender.discard(sample)
-
-    def _pending(self, sample: SampleId) -> Pending:
-        pending = self._at_hand.get(sample) or self._journal.pending(sample)
-        assert pending is not None, "whatever the sender knows is in the journal"
-        return pending
 
     def _arrived(self, pending: Pending) -> float:
         return pending.deadline_s - self._terms.deadlines.asynchronous_s

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from edge.config import Config, FolderSource, ReplaySource, load
+from edge.config import Config, load
+from edge.sensing.settings import FolderSource, ReplaySource
 from shared.errors import Malformed
 from shared.ids import device_id
 

@@ -1,0 +1,47 @@
+"""What the settings of both ends have in common: strict sections, read from TOML, worded errors."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.errors import Malformed
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A part of a configuration: it never changes, and a name that it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def read_toml(path: Path) -> dict[str, object]:
+    """Raises `Malformed`."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise Malformed(f"{path}: {error.strerror}; name a readable TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"{path}: not TOML: {error}") from error
+
+
+def in_words(error: ValidationError) -> str:
+    """One line for all that pydantic found: where, what, and what to do. No values: a secret."""
+    return "; ".join(_finding(f) for f in error.errors(include_input=False, include_url=False))
+
+
+def _finding(found: Mapping[str, object]) -> str:
+    loc, message = found["loc"], str(found["msg"])
+    assert isinstance(loc, tuple)
+    where = ".".join(map(str, loc)) or "file"
+    match found["type"]:
+        case "extra_forbidden":
+            return f"{where}: no such setting; check its spelling or remove it"
+        case "missing":
+            return f"{where}: is missing; set it"
+        case _:
+            return f"{where}: {re.sub(r'^Value error, ', '', message)}"

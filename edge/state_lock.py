@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,8 +33,9 @@ class StateLock:
                 f"state directory {folder} is held by process {holder}; stop that agent or give "
                 "this one a state_dir of its own"
             ) from error
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # a full disk: the lock holds all the same, without our number
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         os.close(self._file)

@@ -4,9 +4,16 @@ import sqlite3
 from pathlib import Path
 
 from edge.journal.rows import ANSWER_COLUMNS
-from shared.errors import Malformed
+from shared.errors import HybridgeError, Malformed, Unavailable
 
 VERSION = 1
+NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+_NOT_OURS = frozenset(
+    {
+        sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
+    }
+)  # fmt: skip
 _WAL_BYTES_KEPT = 4 * 1024 * 1024
 _CACHE_KIB = 4096
 
@@ -39,8 +46,27 @@ FIND_ANSWER = f"SELECT '', {ANSWER_COLUMNS} FROM answers WHERE id = ?"  # noqa: 
 FIND_LOSS = f"SELECT reason, {ANSWER_COLUMNS} FROM ledger WHERE id = ?"  # noqa: S608  a constant
 
 
+def unusable(path: Path, error: sqlite3.Error) -> HybridgeError:
+    """What SQLite says about the file, and what to do about it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in NO_ROOM:
+        return Unavailable(f"{path}: {error}; free space on its disk, or replace a failing one")
+    if code in _NOT_OURS:
+        return Malformed(
+            f"{path}: {error}; let this user write to the file and its folder, and no other "
+            "program hold it"
+        )
+    return Malformed(
+        f"{path}: {error}; the file is damaged: move it away, and the agent starts a new one "
+        "(what waited in it is lost)"
+    )
+
+
 def connect(path: Path) -> sqlite3.Connection:
-    """Open or make the file. Raises `Malformed` for one that is not this program's."""
+    """Open or make the file.
+
+    Raises `Malformed` for one that is damaged or not this program's, `Unavailable` on a full disk.
+    """
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -50,10 +76,8 @@ def connect(path: Path) -> sqlite3.Connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
-    except sqlite3.DatabaseError as error:
-        raise Malformed(
-            f"{path}: {error}; if the file is damaged, move it away: the agent starts a new one"
-        ) from error
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
     if version > VERSION:
         connection.close()
         raise Malformed(

@@ -1,20 +1,34 @@
 """The journal as the agent uses it, on the event loop: record, look up, wait for the disk."""
 
 import asyncio
+import logging
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from uuid import UUID
+from typing import cast
 
 from edge.answers import Answer, Cursor
 from edge.journal import database
 from edge.journal.agent_clock import Stamp, resumed
-from edge.journal.rows import PENDING_COLUMNS, Pending, Row, Waiting, answer_of, pending_of
+from edge.journal.reader import Reader
+from edge.journal.rows import (
+    PENDING_COLUMNS,
+    WAITING_COLUMNS,
+    Damaged,
+    Pending,
+    Waiting,
+    answer_of,
+    pending_of,
+    waiting_row,
+)
 from edge.journal.writer import Commit, Group, Writer
-from edge.journal.writes import Bounds, Opened, Write
+from edge.journal.writes import Bounds, Opened, Write, purge
 from shared.ids import SampleId
+
+log = logging.getLogger(__name__)
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _CURSOR_CHARS_MAX = 64 * 1024
@@ -31,14 +45,17 @@ class Journal:
         """
         self._path, self._queued_max = path, queued_max
         self._db = database.connect(path)
-        self._reader = database.connect(path)
-        self._reader.execute("PRAGMA query_only = ON")
-        self._cursors = dict[str, str](self._reader.execute("SELECT source, position FROM cursors"))
-        self._counts = Counter[str](dict(self._reader.execute("SELECT name, count FROM counts")))
-        row = self._reader.execute(
-            "SELECT boot, monotonic_s, wall_s, agent_s FROM clock"
-        ).fetchone()
-        self._started = resumed(None if row is None else Stamp(*row), _this_instant(), gap_s_max)
+        self._purge()
+        self._reader = Reader(path)
+        self._cursors = {
+            str(source): str(position)
+            for source, position in self._reader.rows("SELECT source, position FROM cursors")
+        }
+        counts = self._reader.rows("SELECT name, count FROM counts")
+        self._counts = Counter(dict(cast("list[tuple[str, int]]", counts)))
+        row = self._reader.row("SELECT boot, monotonic_s, wall_s, agent_s FROM clock")
+        last = None if row is None else Stamp(*cast("tuple[str, float, float, float]", row))
+        self._started = resumed(last, _this_instant(), gap_s_max)
         self._queued = 0
         self._opening: dict[SampleId, Pending] = {}  # not committed yet
         self._writer = Writer(self._db, bounds, self._stamp, self._committed)
@@ -46,8 +63,13 @@ class Journal:
         """Called with the openings that a full disk did not take."""
 
     async def run(self) -> None:
+        """Raises `Malformed` for a damaged file, in words."""
         try:
             await self._writer.run()
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+            raise  # a bug, whatever the file is like
+        except sqlite3.Error as error:
+            raise database.unusable(self._path, error) from error
         finally:
             self._reader.close()
             self._db.close()
@@ -100,22 +122,17 @@ class Journal:
 
     def outbox(self) -> list[Waiting]:
         """Every row that is on disk, by deadline; for the start."""
-        rows = self._reader.execute(
-            "SELECT id, audit, confidence, bytes, deadline_s FROM outbox ORDER BY deadline_s, seq"
-        )
-        return [
-            Waiting(SampleId(UUID(bytes=sample)), bool(audit), confidence, size, deadline_s)
-            for sample, audit, confidence, size, deadline_s in rows
-        ]
+        rows = self._reader.rows(f"SELECT {WAITING_COLUMNS} FROM outbox ORDER BY deadline_s, seq")  # noqa: S608  a constant
+        return [waiting_row(row) for row in rows]
 
-    def pending(self, sample: SampleId) -> Pending | None:
+    def pending(self, sample: SampleId) -> Pending | Damaged | None:
         """A row of the outbox, on disk or on its way there."""
         if (opening := self._opening.get(sample)) is not None:
             return opening
-        row: Row | None = self._reader.execute(
+        row = self._reader.row(
             f"SELECT {PENDING_COLUMNS} FROM outbox WHERE id = ?",  # noqa: S608  a constant
-            (sample.bytes,),
-        ).fetchone()
+            sample.bytes,
+        )
         return None if row is None else pending_of(row)
 
     def find(self, sample: SampleId) -> Answer | None:
@@ -124,11 +141,19 @@ class Journal:
         Final answers on their way to the disk are not found here: whoever recorded them has them.
         """
         for query in (database.FIND_ANSWER, database.FIND_LOSS):
-            row: Row | None = self._reader.execute(query, (sample.bytes,)).fetchone()
+            row = self._reader.row(query, sample.bytes)
             if row is not None:
                 return answer_of(row[1:], given_up=str(row[0]))
         pending = self.pending(sample)
         return None if pending is None else pending.answer
+
+    def _purge(self) -> None:
+        try:
+            gone = purge(self._db)
+        except sqlite3.Error as error:
+            raise database.unusable(self._path, error) from error
+        if gone:
+            log.error("outbox_rows_damaged", extra={"rows": gone, "do": "check the disk"})
 
     def _stamp(self) -> Stamp:
         now = _this_instant()

@@ -1,11 +1,12 @@
 """Answers and waiting escalations as rows of SQLite, and back."""
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 from uuid import UUID
 
 from edge.answers import Answer
+from shared.errors import Malformed
 from shared.ids import SampleId
 from shared.wire.envelope import Escalation, pack_escalation, unpack_escalation
 
@@ -18,6 +19,8 @@ ANSWER_COLUMNS = (
 PENDING_COLUMNS = (
     "id, audit, confidence, bytes, deadline_s, escalation, logits, latency_ms, origin, position"
 )
+
+WAITING_COLUMNS = "id, audit, confidence, bytes, deadline_s"
 
 Row = tuple[object, ...]
 
@@ -52,6 +55,14 @@ class Waiting:
     deadline_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """What is left of a row of the outbox whose contents the disk has spoilt."""
+
+    answer: Answer  # the edge's; its label and version went with the contents: -1 and ""
+    why: str
+
+
 def answer_row(a: Answer) -> Row:
     return (
         a.id.bytes, a.label, a.confidence, a.source, a.route, a.model_version, a.latency_ms,
@@ -80,18 +91,35 @@ def pending_row(p: Pending) -> Row:
     )  # fmt: skip
 
 
-def pending_of(row: Row) -> Pending:
-    _, audit, _, _, deadline_s, message, logits, latency, origin, position = cast(
+def pending_of(row: Row) -> Pending | Damaged:
+    sample, audit, confidence, _, deadline_s, message, packed, latency, origin, position = cast(
         "tuple[bytes, int, float, int, float, bytes, bytes, float, str, str]", row
     )
-    e = unpack_escalation(message)
     answer = Answer(
-        e.id, e.edge_label, e.edge_confidence, "edge", "audit" if audit else "escalated",
-        e.model_version, final=False, latency_ms=latency, origin=origin, position=position,
-        edge_label=e.edge_label, first_latency_ms=latency,
+        SampleId(UUID(bytes=sample)), -1, confidence, "edge", "audit" if audit else "escalated",
+        "", final=False, latency_ms=latency, origin=origin, position=position,
+        first_latency_ms=latency,
     )  # fmt: skip
-    return Pending(answer, e, tuple(array("f", logits)), deadline_s)
+    try:
+        # Of any size: one that no message holds is given up for that, with its label.
+        e = unpack_escalation(message, bytes_max=len(message))
+        logits = tuple(array("f", packed))
+    except (Malformed, ValueError) as error:
+        return Damaged(answer, str(error))
+    if e.id != answer.id:
+        return Damaged(answer, f"it holds sample {e.id}")
+    answer = replace(
+        answer, label=e.edge_label, confidence=e.edge_confidence, model_version=e.model_version,
+        edge_label=e.edge_label,
+    )  # fmt: skip
+    return Pending(answer, e, logits, deadline_s)
 
 
 def waiting_of(p: Pending) -> Waiting:
     return Waiting(p.id, p.answer.route == "audit", p.answer.confidence, p.bytes, p.deadline_s)
+
+
+def waiting_row(row: Row) -> Waiting:
+    """A `Waiting` from its `WAITING_COLUMNS`."""
+    sample, audit, confidence, size, deadline_s = cast("tuple[bytes, int, float, int, float]", row)
+    return Waiting(SampleId(UUID(bytes=sample)), bool(audit), confidence, size, deadline_s)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from edge.answers import Cursor
 from edge.journal.agent_clock import Stamp
+from edge.journal.database import NO_ROOM
 from edge.journal.rows import Pending
 from edge.journal.writes import Accepted, Bounds, Lost, Opened, Write, apply
 
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 
 GATHER_S = 0.020
 _RETRY_S = 1.0  # between two attempts to write what a full disk did not take
-_NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Writer:
         try:
             totals = apply(self._db, [*self._held, *writes], self._stamp(), self._bounds)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _NO_ROOM:
+            if error.sqlite_errorcode & 0xFF not in NO_ROOM:
                 raise
             return Commit(groups, {}, self._hold(writes, error))
         if self._held:

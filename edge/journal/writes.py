@@ -7,7 +7,7 @@ so a repeated or late write changes nothing, and nothing is ever in two places.
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -70,6 +70,9 @@ class Bounds:
     ledger_max: int = 10_000
 
 
+_ONCE = "ON CONFLICT (id) DO NOTHING"  # "OR IGNORE" would also swallow a NaN, as a NULL
+
+
 def apply(
     db: sqlite3.Connection, writes: Sequence[Write], stamp: Stamp, bounds: Bounds
 ) -> dict[str, int]:
@@ -93,6 +96,17 @@ def apply(
             db.execute("ROLLBACK")
         raise
     return totals
+
+
+def purge(db: sqlite3.Connection) -> int:
+    """Count as lost (`damaged`) the rows whose id is none any more; for the start."""
+    (damaged,) = db.execute("SELECT count(*) FROM outbox WHERE length(id) <> 16").fetchone()
+    if damaged:
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("DELETE FROM outbox WHERE length(id) <> 16")
+        _count(db, {"lost:damaged": damaged})
+        db.execute("COMMIT")
+    return int(damaged)
 
 
 class _Sorted:
@@ -126,8 +140,8 @@ class _Sorted:
     def write(self, db: sqlite3.Connection) -> dict[str, int]:
         totals = Counter({f"lost:{reason}": count for reason, count in self._lost.items()})
         recorded = sum(self._lost.values())
-        recorded += _insert(db, f"INSERT OR IGNORE INTO outbox ({PENDING_COLUMNS})", self._opened)
-        accepted = _insert(db, f"INSERT OR IGNORE INTO answers ({ANSWER_COLUMNS})", self._accepted)
+        recorded += _insert(db, f"INSERT INTO outbox ({PENDING_COLUMNS})", self._opened)
+        accepted = _insert(db, f"INSERT INTO answers ({ANSWER_COLUMNS})", self._accepted)
         recorded += accepted
         closed = _move(db, "answers", ANSWER_COLUMNS, self._closed)
         (seen,) = db.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()
@@ -139,19 +153,23 @@ class _Sorted:
         db.executemany("INSERT OR REPLACE INTO cursors VALUES (?, ?)", self._cursors)
         totals.update({"recorded": recorded, "answered": accepted + closed})
         changed = {name: count for name, count in totals.items() if count}
-        db.executemany(
-            "INSERT INTO counts VALUES (?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
-            changed.items(),
-        )
+        _count(db, changed)
         return changed
+
+
+def _count(db: sqlite3.Connection, changed: Mapping[str, int]) -> None:
+    db.executemany(
+        "INSERT INTO counts VALUES (?, ?) "
+        "ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
+        changed.items(),
+    )
 
 
 def _insert(db: sqlite3.Connection, into: str, rows: list[Row]) -> int:
     if not rows:
         return 0
     before = db.total_changes
-    db.executemany(f"{into} VALUES ({_marks(len(rows[0]))})", rows)
+    db.executemany(f"{into} VALUES ({_marks(len(rows[0]))}) {_ONCE}", rows)
     return db.total_changes - before
 
 
@@ -161,8 +179,8 @@ def _move(db: sqlite3.Connection, table: str, columns: str, rows: list[Row]) -> 
         return 0
     before = db.total_changes
     db.executemany(
-        f"INSERT OR IGNORE INTO {table} ({columns}) SELECT {_marks(len(rows[0]) - 1)} "  # noqa: S608
-        "WHERE EXISTS (SELECT 1 FROM outbox WHERE id = ?)",
+        f"INSERT INTO {table} ({columns}) SELECT {_marks(len(rows[0]) - 1)} "  # noqa: S608
+        f"WHERE EXISTS (SELECT 1 FROM outbox WHERE id = ?) {_ONCE}",
         rows,
     )
     moved = db.total_changes - before

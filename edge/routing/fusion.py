@@ -20,11 +20,17 @@ def final_answer(
     latency_ms: float,
     uplink_bytes: int,
 ) -> Answer:
-    """The logarithmic pool of both with the bundle's weight, or the cloud's word alone."""
+    """The logarithmic pool of both with the bundle's weight, or the cloud's word alone.
+
+    Alone, too, where the edge's logits are no numbers or those of a model with other labels.
+    """
     weight = calibration.fusion_cloud_weight if fusion else 1.0
     probabilities = cloud.probabilities
+    logits = np.array(pending.logits, np.float32)
+    if logits.shape != probabilities.shape or not np.isfinite(logits).all():
+        weight = 1.0
     if weight < 1:
-        edge = softmax(np.array(pending.logits, np.float32), calibration.temperature)
+        edge = softmax(logits, calibration.temperature)
         probabilities = fuse(edge, cloud.probabilities, weight)
     label = int(probabilities.argmax())
     return replace(

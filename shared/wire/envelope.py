@@ -20,6 +20,7 @@ T = TypeVar("T")
 VERSION = 1
 MESSAGE_BYTES_MAX = 128 * 1024  # the smallest limit among public MQTT clouds
 _RANK_MAX = 8
+_NAME_MAX = 64  # as in a bundle's manifest
 
 Reason = Literal["escalated", "audit"]
 RefusalCode = Literal[
@@ -91,8 +92,8 @@ def pack_escalation(e: Escalation) -> bytes:
     return _pack(body)
 
 
-def unpack_escalation(message: bytes) -> Escalation:
-    body = _unpack(message)
+def unpack_escalation(message: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Escalation:
+    body = _unpack(message, bytes_max)
     reason = _field(body, "why", str)
     if reason not in ("escalated", "audit"):
         raise Malformed(f"escalation: why is {reason[:40]!r}; it must be 'escalated' or 'audit'")
@@ -141,10 +142,10 @@ def unpack_downlink(message: bytes) -> Downlink:
             if not packed or len(packed) % 4:
                 raise Malformed(f"answer: p holds {len(packed)} bytes, not whole float32 values")
             probabilities = np.frombuffer(packed, "<f4").astype(np.float32)
-            if not np.isfinite(probabilities).all() or abs(float(probabilities.sum()) - 1) > 1e-3:
-                raise Malformed("answer: p is no distribution (not finite, or does not sum to 1)")
+            if not ((probabilities >= 0).all() and abs(float(probabilities.sum()) - 1) <= 1e-3):
+                raise Malformed("answer: p is no distribution (all >= 0, and 1 in sum)")
             return CloudAnswer(
-                id=_id(body), model=_field(body, "m", str), model_version=_field(body, "mv", str),
+                id=_id(body), model=_name(body, "m"), model_version=_name(body, "mv"),
                 probabilities=probabilities, queue_ms=_field(body, "q", float),
                 run_ms=_field(body, "r", float),
             )  # fmt: skip
@@ -165,9 +166,9 @@ def _pack(body: dict[str, object]) -> bytes:
     return packed
 
 
-def _unpack(message: bytes) -> dict[str, object]:
-    if len(message) > MESSAGE_BYTES_MAX:
-        raise TooLarge(f"message of {len(message)} bytes; at most {MESSAGE_BYTES_MAX} travel here")
+def _unpack(message: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> dict[str, object]:
+    if len(message) > bytes_max:
+        raise TooLarge(f"message of {len(message)} bytes; at most {bytes_max} travel here")
     try:
         body = msgpack.unpackb(message)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
@@ -185,6 +186,14 @@ def _id(body: dict[str, object]) -> SampleId:
     if len(raw) != 16:
         raise Malformed(f"id holds {len(raw)} bytes; a UUID has 16")
     return SampleId(UUID(bytes=raw))
+
+
+def _name(body: dict[str, object], key: str) -> str:
+    """A device keeps each answer's names on disk: what comes from outside must not fill it."""
+    text = _field(body, key, str)
+    if len(text) > _NAME_MAX or not text.isprintable():
+        raise Malformed(f"{key} must be at most {_NAME_MAX} printable characters")
+    return text
 
 
 def _field(body: dict[str, object], key: str, kind: type[T], default: T | None = None) -> T:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,6 +99,43 @@ def test_what_waits_survives_a_restart_without_a_broker(state: Path, broker: Bro
             final = await it.final(sample.id, 5.0)
             assert (final.label, final.source, final.position) == (2, "cloud", "9")
             assert worker.got[0].budget_ms > 1000  # no hurry any more, but a day is left
+
+    asyncio.run(scenario())
+
+
+def test_a_row_that_the_disk_has_spoilt_goes_to_the_ledger_and_holds_up_nobody(
+    state: Path, broker: BrokerAddress, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        samples = [a_sample(unsure_image(), str(n)) for n in range(4)]
+        async with agent(config(state, None)) as it:
+            for sample in samples:
+                await it.answer(sample)
+        with sqlite3.connect(state / "state.db") as db:
+            db.execute("UPDATE outbox SET escalation = x'c1' WHERE position IN ('1', '3')")
+        async with agent(config(state, broker)) as it, cloud(broker):
+            finals = [await it.final(sample.id, 5.0) for sample in samples]
+            assert [f.given_up for f in finals] == ["", "damaged", "", "damaged"]
+            assert [f.label for f in finals] == [2, -1, 2, -1]
+            await it.durable()
+            assert it.ledger_counts() == {"damaged": 2}
+            assert it.counters()["outbox_row_damaged"] == 2
+            assert it.outbox_depth == (0, 0)
+
+    asyncio.run(scenario())
+    assert [r.message for r in caplog.records].count("outbox_row_damaged") == 1
+
+
+def test_a_sample_that_no_message_holds_is_given_up_after_a_restart_too(
+    state: Path, broker: BrokerAddress
+) -> None:
+    async def scenario() -> None:
+        sample = pending(size=MESSAGE_BYTES_MAX)
+        async with agent(config(state, None)) as it:
+            it._journal.record(Opened(sample))
+        async with agent(config(state, broker)) as it:
+            final = await it.final(sample.id, 5.0)
+            assert (final.given_up, final.label) == ("too_large", 1)
 
     asyncio.run(scenario())
 

@@ -15,8 +15,9 @@ import pytest
 from edge.answers import Cursor
 from edge.journal import database
 from edge.journal.journal import Journal
-from edge.journal.rows import Pending
+from edge.journal.rows import Damaged, Pending
 from edge.journal.writes import Accepted, Bounds, Closed, GivenUp, Opened
+from shared.errors import Malformed
 from tests.edge.samples import final, given_up, pending
 
 _WRITER = Path(__file__).with_name("killed_writer.py")
@@ -163,7 +164,62 @@ def test_any_other_error_ends_the_journal(tmp_path: Path) -> None:
 
     with pytest.raises(ExceptionGroup) as caught:
         asyncio.run(scenario())
-    assert caught.group_contains(sqlite3.OperationalError, match="outbox")
+    assert caught.group_contains(Malformed, match="outbox; the file is damaged: move it away")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "escalation = x'c1'", "escalation = zeroblob(length(escalation))", "logits = x'010203'",
+        "id = zeroblob(16)",
+    ],
+)  # fmt: skip
+def test_a_row_that_the_disk_has_spoilt_says_so(tmp_path: Path, spoil: str) -> None:
+    async def scenario() -> None:
+        p = pending(confidence=0.25, position="img-7.png")
+        async with running(tmp_path / "state.db") as journal:
+            journal.record(Opened(p))
+        with sqlite3.connect(tmp_path / "state.db") as db:
+            db.execute(f"UPDATE outbox SET {spoil}")
+        async with running(tmp_path / "state.db") as journal:
+            (row,) = journal.outbox()
+            spoilt = journal.pending(row.id)
+            assert isinstance(spoilt, Damaged)
+            assert journal.find(row.id) == spoilt.answer
+            assert (spoilt.answer.label, spoilt.answer.confidence) == (-1, 0.25)
+            assert spoilt.answer.position == "img-7.png"
+
+    asyncio.run(scenario())
+
+
+def test_text_that_the_disk_has_spoilt_is_still_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        p = pending(position="img-7.png")
+        async with running(tmp_path / "state.db") as journal:
+            journal.record(Opened(p))
+        with sqlite3.connect(tmp_path / "state.db") as db:
+            db.execute("UPDATE outbox SET position = CAST(x'69ff' AS TEXT)")
+        async with running(tmp_path / "state.db") as journal:
+            found = journal.find(p.id)
+            assert found is not None
+            assert (found.label, found.position) == (1, "i\ufffd")
+
+    asyncio.run(scenario())
+
+
+def test_a_file_damaged_further_in_is_refused_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+
+    async def scenario() -> None:
+        async with running(file) as journal:
+            for _ in range(100):
+                journal.record(Opened(pending()))
+
+    asyncio.run(scenario())
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
+    with pytest.raises(Malformed, match=r"state\.db: .*damaged: move it away"):
+        Journal(file, Bounds(1000), gap_s_max=60)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,5 +1,6 @@
 """Whatever is written, in whatever order, how often: a recorded sample is in exactly one place."""
 
+import math
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -12,8 +13,8 @@ from edge.answers import Cursor
 from edge.journal import database
 from edge.journal.agent_clock import Stamp
 from edge.journal.rows import Pending
-from edge.journal.writes import Accepted, Bounds, Closed, GivenUp, Lost, Opened, Write, apply
-from shared.errors import Malformed
+from edge.journal.writes import Accepted, Bounds, Closed, GivenUp, Lost, Opened, Write, apply, purge
+from shared.errors import Malformed, Unavailable
 from tests.edge.samples import final, given_up, pending, sample
 
 STAMP = Stamp("boot", 1.0, 2.0, 3.0)
@@ -130,3 +131,34 @@ def test_a_journal_of_a_newer_agent_is_refused(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(Malformed, match="newer agent"):
         database.connect(tmp_path / "state.db")
+
+
+def test_what_no_column_takes_is_an_error_and_not_a_sample_less(db: sqlite3.Connection) -> None:
+    p = pending()
+    apply(db, [Opened(p)], STAMP, ROOMY)
+    for write in (Closed(final(p, confidence=math.nan)), Opened(pending(confidence=math.nan))):
+        with pytest.raises(sqlite3.IntegrityError, match="confidence"):
+            apply(db, [write], STAMP, ROOMY)
+    assert places(db) == {p.id.bytes: 1}
+
+
+def test_a_row_without_an_id_is_counted_as_damaged(db: sqlite3.Connection) -> None:
+    kept, spoilt = pending(), pending()
+    apply(db, [Opened(kept), Opened(spoilt)], STAMP, ROOMY)
+    db.execute("UPDATE outbox SET id = x'0102' WHERE id = ?", (spoilt.id.bytes,))
+    assert purge(db) == 1
+    assert purge(db) == 0
+    assert places(db) == {kept.id.bytes: 1}
+    assert totals(db) == {"recorded": 2, "lost:damaged": 1}
+
+
+def test_a_full_disk_is_no_damage() -> None:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    assert "free space" in str(database.unusable(Path("state.db"), error))
+    assert isinstance(database.unusable(Path("state.db"), error), Unavailable)
+
+
+def test_a_file_in_other_hands_is_no_damage(tmp_path: Path) -> None:
+    with pytest.raises(Malformed, match="unable to open database file; let this user write"):
+        database.connect(tmp_path / "none" / "state.db")

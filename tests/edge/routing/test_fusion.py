@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,14 @@ from shared.wire.envelope import CloudAnswer
 from tests.edge.samples import pending
 
 
-def _final(weight: float, cloud: list[float], *, fusion: bool = True) -> Answer:
-    p = pending()  # its logits: 0.5, 1.5, -1.0
+def _final(
+    weight: float,
+    cloud: list[float],
+    *,
+    fusion: bool = True,
+    logits: tuple[float, ...] = (0.5, 1.5, -1.0),
+) -> Answer:
+    p = replace(pending(), logits=logits)
     answer = CloudAnswer(p.id, "c", "9.0.0", np.array(cloud, np.float32), 0.0, 0.0)
     calibration = Calibration(temperature=1.0, score="max_softmax", fusion_cloud_weight=weight)
     return final_answer(
@@ -36,3 +44,12 @@ def test_both_are_pooled_with_the_bundles_weight() -> None:
 def test_fusion_can_be_turned_off() -> None:
     answer = _final(0.5, [0.4, 0.35, 0.25], fusion=False)
     assert (answer.label, answer.source) == (0, "cloud")
+
+
+@pytest.mark.parametrize(
+    "logits", [(0.5, 1.5), (), (0.5, float("nan"), 1.0), (float("inf"), 0.0, 0.0)], ids=str
+)
+def test_logits_that_cannot_be_pooled_leave_the_cloud_alone(logits: tuple[float, ...]) -> None:
+    answer = _final(0.5, [0.4, 0.35, 0.25], logits=logits)
+    assert (answer.label, answer.source) == (0, "cloud")
+    assert answer.confidence == pytest.approx(0.4)

@@ -27,6 +27,7 @@ from shared.wire.envelope import (
 
 IDS = st.uuids().map(SampleId)
 TEXT = st.text(max_size=40)
+NAMES = TEXT.filter(str.isprintable)
 SHARES = st.floats(0, 1)
 PAYLOADS = st.builds(
     Payload,
@@ -65,7 +66,9 @@ def test_escalations_round_trip(escalation: Escalation) -> None:
     assert unpack_escalation(pack_escalation(escalation)) == escalation
 
 
-@given(IDS, TEXT, TEXT, st.lists(st.integers(1, 1000), min_size=1, max_size=50), st.floats(0, 1e6))
+@given(
+    IDS, NAMES, NAMES, st.lists(st.integers(1, 1000), min_size=1, max_size=50), st.floats(0, 1e6)
+)
 def test_answers_round_trip(
     sample: SampleId, model: str, version: str, weights: list[int], queue_ms: float
 ) -> None:
@@ -168,6 +171,9 @@ def test_whole_numbers_pass_for_floats() -> None:
         ({"p": np.array([0.4, 0.4], "<f4").tobytes()}, "no distribution"),
         ({"p": np.array([np.nan, 1], "<f4").tobytes()}, "no distribution"),
         ({"p": np.array([np.inf, 0], "<f4").tobytes()}, "no distribution"),
+        ({"p": np.array([-0.5, 1.5], "<f4").tobytes()}, "no distribution"),
+        ({"m": "m" * 65}, "m must be at most 64 printable characters"),
+        ({"mv": "1\x1b[2J"}, "mv must be at most 64 printable characters"),
         ({"q": "soon"}, "q is str"),
         ({"v": 9}, "v is 9"),
     ],

@@ -13,6 +13,7 @@ from shared.wire.envelope import MESSAGE_BYTES_MAX, Escalation, unpack_escalatio
 
 _LABEL_MAX = 2**31 - 1  # what an INTEGER column holds in every database
 _TEXT_MAX = 64
+_DICTIONARY_MAX = 16  # see `shared.wire.pixels.dictionary_id`
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,9 @@ def _check_storable(e: Escalation) -> None:
         raise Malformed(f"escalation: ts is {e.captured_at}; it must be a finite number of seconds")
     if not 0 <= e.edge_label <= _LABEL_MAX:
         raise Malformed(f"escalation: el is {e.edge_label}; a label lies in 0..{_LABEL_MAX}")
+    dictionary = e.payload.dictionary
+    if len(dictionary) > _DICTIONARY_MAX or not dictionary.isascii():
+        raise Malformed(f"escalation: dict must be at most {_DICTIONARY_MAX} hex digits")
     for key, text in (("m", e.model), ("mv", e.model_version)):
         if not 0 < len(text) <= _TEXT_MAX or not text.isprintable():
             raise Malformed(f"escalation: {key} must be 1 to {_TEXT_MAX} printable characters")
@@ -61,6 +65,9 @@ def _id_of(payload: bytes) -> SampleId | None:
         return None
     try:
         body = msgpack.unpackb(payload)
-        return SampleId(UUID(bytes=body["id"]))
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException):
+    except (ValueError, msgpack.UnpackException):
         return None
+    raw = body.get("id") if isinstance(body, dict) else None
+    if not isinstance(raw, bytes) or len(raw) != 16:  # UUID only asserts that these are bytes
+        return None
+    return SampleId(UUID(bytes=raw))

@@ -1,6 +1,7 @@
 """Strict JSON, and typed access to its members: what is missing or wrong is named with its path."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -10,6 +11,7 @@ T = TypeVar("T")
 Parameter = bool | int | float | str
 Document = dict[str, object]
 
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _KINDS = {
     dict: "an object",
     list: "an array",
@@ -20,13 +22,18 @@ _KINDS = {
 
 
 def parse(text: bytes | memoryview, where: str) -> Document:
-    """One JSON object. NaN, Infinity, repeated members and depth without end are `Malformed`."""
+    """One JSON object of real text.
+
+    NaN, Infinity, repeated members, half characters and depth without end are `Malformed`.
+    """
     if not len(text):
         raise Malformed(f"{where} is empty; send a JSON object")
     try:
         value = json.loads(
             str(text, "utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_repeats
         )
+        if _SURROGATE.search(text):
+            _refuse_half_characters(value)
     except RecursionError as error:
         raise Malformed(f"{where}: nested too deeply") from error
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, an integer without end
@@ -92,6 +99,14 @@ def dump(document: Mapping[str, object]) -> bytes:
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as error:
         raise Malformed("a number is NaN or infinite; JSON cannot say that, binary can") from error
+
+
+def _refuse_half_characters(value: object) -> None:
+    """JSON can escape half a surrogate pair, which no database, log or socket takes as text."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("it holds half a surrogate pair, which is no text") from error
 
 
 def _no_constant(name: str) -> NoReturn:

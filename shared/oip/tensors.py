@@ -160,8 +160,6 @@ def _from_json(data: list[Any], kind: Datatype, shape: tuple[int, ...], where: s
             return _objects([text.encode() for text in flat]).reshape(shape)
         with np.errstate(over="ignore"):
             array = np.array(flat, numpy_dtype(kind))
-    except UnicodeEncodeError as error:
-        raise Malformed(f"{where}: data holds half a surrogate pair, which is no text") from error
     except OverflowError as error:
         raise Malformed(f"{where}: data holds a number that does not fit {kind}") from error
     if array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -43,6 +43,7 @@ def test_a_topic_that_is_not_ours_cannot_be_refused_to_anyone(topic: str) -> Non
         {"v": 2}, {"why": "fun"}, {"s": [0]}, {"s": "4,4"}, {"ec": math.nan}, {"ec": 2.0},
         {"left": -1}, {"left": 1.5}, {"ts": math.nan}, {"ts": math.inf}, {"el": -1},
         {"el": 2**31}, {"m": ""}, {"m": "x" * 65}, {"m": "a\0b"}, {"mv": "1\n2"}, {"d": "text"},
+        {"dict": "0" * 17}, {"dict": "\u00e9"},
     ],
     ids=str,
 )  # fmt: skip
@@ -57,6 +58,7 @@ def test_each_bad_field_is_named_and_its_sample_known(fields: dict[str, object])
 @pytest.mark.parametrize(
     "payload",
     [b"", b"\xc1", b"hello", GOOD[:-3], msgpack.packb([1]), spoilt(id=b"short"), spoilt(id=None),
+     spoilt(id="sixteen letters."), spoilt(id=[0] * 16), msgpack.packb({"v": 1, "id": {}}),
      b"\x91" * 5000, b"\0" * (MESSAGE_BYTES_MAX + 1)],
     ids=lambda payload: f"{payload[:8]!r} {len(payload)}",
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import aiohttp
 import numpy as np
@@ -39,11 +40,12 @@ def load_images(path: Path) -> Images:
     """Raises `Unknown` when the file is not there, `Malformed` when it is something else."""
     if not path.exists():
         raise Unknown(f"{path} is not here; run the demo in a checkout, or name --models")
-    with np.load(path, allow_pickle=False) as arrays:
-        try:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return Images(arrays["images"], arrays["labels"].astype(np.int64))
-        except KeyError as error:
-            raise Malformed(f"{path}: holds no {error}; restore it from the repository") from error
+    except (KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
+        problem = f"{path}: does not hold `images` and `labels`; restore it from the repository"
+        raise Malformed(problem) from error
 
 
 async def run(

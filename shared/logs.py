@@ -25,7 +25,8 @@ class JsonFormatter(logging.Formatter):
         line.update((key, value) for key, value in vars(record).items() if key not in _PLAIN)
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        text = json.dumps(line, default=str, ensure_ascii=False)
+        return text.encode("utf-8", "backslashreplace").decode()  # half a character is no UTF-8
 
 
 def set_up(level: str, stream: TextIO | None = None) -> None:

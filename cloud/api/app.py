@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
-from cloud.api.problems import problems
+from cloud.api.problems import reporting
 from cloud.monitoring.metrics import Metrics
 from shared.errors import InUse
+from shared.http_noise import quiet_logger
 
+METRICS = web.AppKey("metrics", Metrics)
 _BODY_BYTES_MAX = 64 * 1024  # nothing here takes a body yet
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -55,7 +57,8 @@ def application(status: Callable[[], Status], metrics: Metrics) -> web.Applicati
     async def state(_: web.Request) -> web.Response:
         return web.Response(text=status().model_dump_json(), content_type="application/json")
 
-    app = web.Application(client_max_size=_BODY_BYTES_MAX, middlewares=[problems])
+    app = web.Application(client_max_size=_BODY_BYTES_MAX, middlewares=[reporting(metrics)])
+    app[METRICS] = metrics
     app.router.add_get("/v2/health/live", live)
     app.router.add_get("/v2/health/ready", ready)
     app.router.add_get("/metrics", numbers)
@@ -66,7 +69,10 @@ def application(status: Callable[[], Status], metrics: Metrics) -> web.Applicati
 @asynccontextmanager
 async def listening(app: web.Application, host: str, port: int) -> AsyncGenerator[str]:
     """Serve until the block ends; gives the URL. Raises `InUse` for a port that is taken."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5)
+    unreadable = app[METRICS].http_unreadable
+    runner = web.AppRunner(
+        app, access_log=None, shutdown_timeout=5, logger=quiet_logger(unreadable.inc)
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)

@@ -1,11 +1,12 @@
 """Errors as problem details (RFC 9457), from one table."""
 
 import logging
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
+from cloud.monitoring.metrics import Metrics
 from shared.errors import (
     DeadlineMissed,
     HybridgeError,
@@ -37,19 +38,25 @@ def problem(status: HTTPStatus, detail: str) -> web.Response:
     )
 
 
-@web.middleware
-async def problems(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        answer = problem(HTTPStatus(error.status), error.text or error.reason)
-        if allow := error.headers.get("Allow"):
-            answer.headers["Allow"] = allow
+def reporting(metrics: Metrics) -> Middleware:
+    """Middleware: every error leaves as a problem document, counted."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            answer = problem(HTTPStatus(error.status), error.text or error.reason)
+            if allow := error.headers.get("Allow"):
+                answer.headers["Allow"] = allow
+        except HybridgeError as error:
+            answer = problem(next(s for kind, s in STATUS if isinstance(error, kind)), str(error))
+        except Exception:
+            log.exception("request_failed", extra={"path": request.path[:200]})
+            answer = problem(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of this server; see its log"
+            )
+        metrics.http_refused.labels(str(answer.status)).inc()
         return answer
-    except HybridgeError as error:
-        return problem(next(s for kind, s in STATUS if isinstance(error, kind)), str(error))
-    except Exception:
-        log.exception("request_failed", extra={"path": request.path})
-        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of this server; see its log")
+
+    return middleware

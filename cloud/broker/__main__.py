@@ -19,6 +19,7 @@ from pathlib import Path
 from cloud.broker.limits import Limits
 from cloud.broker.shell import Server
 from shared.errors import InUse, Malformed
+from shared.logs import set_up
 
 log = logging.getLogger("cloud.broker")
 
@@ -104,7 +105,7 @@ async def serve(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run on uvloop where it is installed."""
     options = _arguments().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    set_up("info")
     factory = None
     with contextlib.suppress(ImportError):
         import uvloop  # noqa: PLC0415  optional: Windows has none

@@ -18,9 +18,11 @@ from cloud.broker.limits import Limits
 from cloud.broker.parser import Parser
 from cloud.broker.reasons import BrokenRule, ReasonCode
 from cloud.broker.router import Router
+from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
 
+_LOG_PERIOD_S: Final = 60.0
 JOINED_BYTES_MAX: Final = 8_192
 """Mean chunk up to which copying chunks together is cheaper than handing each to the kernel."""
 BACKLOG: Final = 1_024
@@ -40,6 +42,7 @@ class Server:
         self._dirty: list[Peer] = []
         self._expiry: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
+        self._once = OncePer(_LOG_PERIOD_S)
 
     async def listen(
         self, host: str, port: int, tls: ssl.SSLContext | None = None
@@ -71,6 +74,13 @@ class Server:
                 peer.abort()
         if self._expiry is not None:
             self._expiry.cancel()
+
+    def warn(self, event: str, kind: str, why: str, client_id: str | None = None) -> None:
+        """Log what a client did, one line of each kind in a while: a thousand may do the same."""
+        held_back = self._once.admits(f"{event} {kind}", self.loop.time())
+        if held_back is not None:
+            more = {"client_id": client_id, "why": why, "more_since_last": held_back}
+            log.warning(event, extra=more)
 
     def wake(self, peer: "Peer") -> None:
         """Flush this peer at the end of this turn of the loop."""
@@ -124,7 +134,8 @@ class Peer(asyncio.Protocol):
         """Start the time a CONNECT may take, unless there are too many connections."""
         self._transport = cast("asyncio.Transport", transport)
         if len(self._server.peers) >= self._limits.connections_max:
-            log.warning("connection_refused", extra={"why": "connections_max"})
+            words = f"{self._limits.connections_max} connections are open, which is the limit"
+            self._server.warn("connection_refused", "limit", words)
             self._transport.abort()
             return
         self._server.peers.add(self)
@@ -228,7 +239,7 @@ class Peer(asyncio.Protocol):
     def _fail(self, error: BrokenRule, now: float) -> None:
         granted = self.connection.granted
         client_id = granted.client_id if granted is not None else None
-        log.warning("connection_closed", extra={"client_id": client_id, "why": str(error)})
+        self._server.warn("connection_closed", error.reason.name, str(error), client_id)
         self.connection.fail(error, now)
 
 

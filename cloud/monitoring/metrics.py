@@ -27,6 +27,11 @@ class Metrics:
         self.evicted = self._counter("evicted", "Feedback rows deleted, oldest first, for room")
         self.store_rejected = self._counter("store_rejected", "Feedback rows the database refused")
         self.store_failures = self._counter("store_failures", "Commits that failed and are retried")
+        self.http_unreadable = self._counter("http_unreadable", "Connections that spoke no HTTP")
+        self.http_refused = Counter(
+            "hybridge_http_refused", "HTTP requests refused, by status", ["status"],
+            registry=self.registry,
+        )  # fmt: skip
         malformed = Counter(
             "hybridge_malformed", "Deliveries that are no escalation", ["kind"],
             registry=self.registry,

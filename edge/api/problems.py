@@ -6,6 +6,7 @@ The member `error` repeats the detail: that is where clients of the Open Inferen
 import asyncio
 import json
 import logging
+import time
 from http import HTTPStatus
 
 from aiohttp import web
@@ -25,6 +26,9 @@ from shared.errors import (
     Unavailable,
     Unknown,
 )
+from shared.logs import OncePer
+
+_LOG_PERIOD_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -80,16 +84,33 @@ def of_error(error: HybridgeError) -> web.Response:
 
 
 def reporting(counters: Counters) -> Middleware:
-    """Middleware: every answer is counted, every error leaves as a problem document."""
+    """Middleware: every answer is counted, every error leaves as a problem document and, once in
+    a while for each kind, in the log.
+    """
+    once = OncePer(_LOG_PERIOD_S)
+
+    def refused(request: web.Request, response: web.Response, why: str) -> web.Response:
+        held_back = once.admits(str(response.status), time.monotonic())
+        if held_back is not None:
+            log.warning(
+                "request_refused",
+                extra={
+                    "status": response.status,
+                    "path": request.path[:200],
+                    "why": why[:300],
+                    "more_since_last": held_back,
+                },
+            )
+        return response
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             response = await handler(request)
         except HybridgeError as error:
-            response = of_error(error)
+            response = refused(request, of_error(error), str(error))
         except web.HTTPException as error:
-            response = _of_http(error)
+            response = refused(request, _of_http(error), request.method)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:  # a bug: its chain goes to the log, not to the caller

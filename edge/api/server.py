@@ -16,6 +16,7 @@ from edge.api.status import Inspectable, StatusRoutes
 from edge.api.streams import StreamRoutes
 from edge.telemetry.counters import Counters
 from shared.errors import InUse
+from shared.http_noise import quiet_logger
 
 LIMITS = web.AppKey("limits", Limits)
 COUNTERS = web.AppKey("counters", Counters)
@@ -55,6 +56,7 @@ async def serving(app: web.Application, host: str, port: int) -> AsyncGenerator[
     runner = web.AppRunner(
         app,
         access_log=None,
+        logger=quiet_logger(lambda: app[COUNTERS].add("http_unreadable")),
         shutdown_timeout=DRAIN_S_MAX,
         keepalive_timeout=limits.idle_s_max,
         lingering_time=limits.linger_s_max,

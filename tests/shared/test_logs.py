@@ -30,6 +30,13 @@ def test_one_json_object_a_line_with_its_fields(lines: io.StringIO) -> None:
     }  # fmt: skip
 
 
+def test_half_a_character_does_not_break_the_line(lines: io.StringIO) -> None:
+    logging.getLogger("x").warning("odd", extra={"name_": "a\ud800b"})
+    (line,) = lines.getvalue().splitlines()
+    assert line.encode()
+    assert json.loads(line)["name_"] == "a\ud800b"
+
+
 def test_a_chain_of_errors_stays_on_its_line(lines: io.StringIO) -> None:
     try:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -82,6 +83,29 @@ def test_our_errors_and_our_faults_have_their_own_codes() -> None:
     code, _, body = get("/v1/status", broken)
     assert code == 500
     assert "secret" not in str(body)
+
+
+def test_what_is_refused_is_counted() -> None:
+    metrics = Metrics()
+
+    def call(url: str) -> None:
+        for path in ("/nowhere", "/nor/there"):
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                urllib.request.urlopen(url + path, timeout=10)
+            refusal.value.close()
+        with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 10) as raw:
+            raw.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+            while raw.recv(1000):
+                pass
+
+    async def main() -> None:
+        async with listening(application(status, metrics), "127.0.0.1", 0) as url:
+            await asyncio.to_thread(call, url)
+
+    asyncio.run(main())
+    text = metrics.text().decode()
+    assert 'hybridge_http_refused_total{status="404"} 2.0' in text
+    assert "hybridge_http_unreadable_total 1.0" in text
 
 
 def test_a_port_that_is_taken_is_named() -> None:

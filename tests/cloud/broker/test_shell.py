@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from cloud.broker import packets as p
 from cloud.broker.encode import encode
 from cloud.broker.limits import Limits
@@ -147,3 +149,18 @@ def test_nothing_is_read_or_written_after_a_broken_rule() -> None:
         assert not server.peers
 
     on_a_server(check)
+
+
+def test_the_same_fault_of_many_clients_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def check(server: Server) -> None:
+        for faulty in (b"\x00garbage", b"\x00garbage", b"\xf0\x00"):
+            peer, transport = Peer(server), FakeTransport()
+            peer.connection_made(transport)
+            peer.data_received(faulty)
+            await turn()
+            assert transport.is_closed
+            peer.connection_lost(None)
+
+    on_a_server(check)
+    assert [record.message for record in caplog.records] == ["connection_closed"]
+    assert "reason 0x" in vars(caplog.records[0])["why"]

@@ -157,3 +157,26 @@ def test_connections_beyond_the_bound_are_told_so() -> None:
                 writer.close()
 
     asyncio.run(scenario())
+
+
+def test_refusals_are_counted_and_logged_once_for_each_kind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> str:
+        async with running(limits=SMALL) as server, asyncio.timeout(10):
+            for _ in range(3):
+                await server.raw(head(INFER, "Content-Length: 2"), b"[]")
+                await server.raw(head(INFER, "Content-Length: 1073741824"))
+                await server.raw(b"\x16\x03\x01 hello\r\n\r\n")
+            async with server.http.get("/metrics") as response:
+                return await response.text()
+
+    text = asyncio.run(scenario())
+    for event in ("http_400", "http_413", "http_unreadable"):
+        assert f'events_total{{event="{event}"}} 3' in text
+    lines = [(r.message, vars(r).get("status")) for r in caplog.records]
+    assert sorted(lines, key=str) == [
+        ("http_unreadable", None),
+        ("request_refused", 400),
+        ("request_refused", 413),
+    ]

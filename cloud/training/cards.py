@@ -16,11 +16,14 @@ _LIMITS = """## Limits and known failure modes
 
 
 def code_version() -> str:
-    """The package's version, and the commit where git knows one."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],  # noqa: S607  whichever git is on PATH
-        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """The package's version, and the commit where there is a git that knows one."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],  # noqa: S607  whichever git is on PATH
+            cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return __version__
     commit = described.stdout.strip()
     return f"{__version__}+{commit}" if commit else __version__
 

@@ -5,6 +5,7 @@ images of 28 x 28 pixels in ten classes.
 """
 
 import gzip
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,4 +68,8 @@ def _read(folder: Path, prefix: str) -> Split:
 def _idx(path: Path) -> NDArray[np.uint8]:
     if not path.exists():
         raise Unknown(f"{path} is not here; install it: apt-get install dataset-fashion-mnist")
-    return parse_idx(gzip.decompress(path.read_bytes()), where=path.name)
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Malformed(f"{path}: {error}; install dataset-fashion-mnist anew") from error
+    return parse_idx(content, where=path.name)

@@ -30,7 +30,7 @@ def label_and_confidence(logits: list[float], temperature: float) -> tuple[int, 
 
 
 def fuse(edge: Floats, cloud: Floats, cloud_weight: float) -> Floats:
-    """Pool two distributions [classes]: p ~ edge^(1 - w) * cloud^w, w in 0..1."""
+    """Pool two distributions [..., classes]: p ~ edge^(1 - w) * cloud^w, w in 0..1."""
     tiny = np.float32(1e-9)
     pooled = (1 - cloud_weight) * np.log(edge + tiny) + cloud_weight * np.log(cloud + tiny)
     return softmax(pooled.astype(np.float32))

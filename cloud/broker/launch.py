@@ -27,7 +27,8 @@ from cloud.broker.encode import encode
 from cloud.broker.limits import Limits
 from cloud.broker.mosquitto import RUNNING, Tls, config_text
 from cloud.broker.packets import Connect, Disconnect, Version
-from cloud.broker.settings import BrokerSettings, parse_url
+from cloud.broker.settings import BrokerSettings
+from shared.broker_url import parse_url
 from shared.errors import Disconnected, InUse, Unavailable, Unknown
 
 log = logging.getLogger(__name__)

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 from typing import Literal, Self
-from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from cloud.broker.limits import Limits
+from shared.broker_url import parse_url
 from shared.config import Section
-from shared.errors import Malformed
-
-PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
 class BrokerSettings(Section):
@@ -54,33 +51,3 @@ class BrokerSettings(Section):
         if self.url is not None:
             parse_url(self.url.get_secret_value())
         return self
-
-
-class BrokerUrl(BaseModel):
-    """A broker's URL taken apart."""
-
-    model_config = ConfigDict(frozen=True)
-
-    host: str
-    port: int
-    tls: bool
-    username: str | None = None
-    password: SecretStr | None = None
-
-
-def parse_url(url: str) -> BrokerUrl:
-    """Take `mqtt://` or `mqtts://` apart. Raises `Malformed`, without repeating a password."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise Malformed("broker url: want mqtt://[user:password@]host[:port]") from error
-    if parts.scheme not in PORTS or not host or parts.path.strip("/") or parts.query:
-        raise Malformed("broker url: want mqtt://[user:password@]host[:port], or mqtts://")
-    return BrokerUrl(
-        host=host,
-        port=PORTS[parts.scheme] if port is None else port,
-        tls=parts.scheme == "mqtts",
-        username=None if parts.username is None else unquote(parts.username),
-        password=None if parts.password is None else SecretStr(unquote(parts.password)),
-    )

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
 from shared.bundle.manifest import Guarantee, Threshold
-from shared.confidence import softmax
+from shared.confidence import fuse, softmax
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -39,9 +39,7 @@ def fusion_weight(edge: Floats, cloud: Floats, labels: Labels) -> float:
     """
 
     def loss(weight: float) -> float:
-        tiny = np.float32(1e-9)
-        pooled = (1 - weight) * np.log(edge + tiny) + weight * np.log(cloud + tiny)
-        return negative_log_likelihood(softmax(pooled.astype(np.float32)), labels)
+        return negative_log_likelihood(fuse(edge, cloud, weight), labels)
 
     return float(minimize_scalar(loss, bounds=(0, 1), method="bounded").x)
 
@@ -102,9 +100,8 @@ def measured(
 ) -> Threshold:  # fmt: skip
     """A threshold with its escalated share and hybrid accuracy on these samples."""
     escalated = edge.max(1) < minimum
-    tiny = np.float32(1e-9)
-    pooled = (1 - cloud_weight) * np.log(edge + tiny) + cloud_weight * np.log(cloud + tiny)
-    answers = np.where(escalated, pooled.argmax(1), edge.argmax(1))
+    fused = fuse(edge, cloud, cloud_weight)
+    answers = np.where(escalated, fused.argmax(1), edge.argmax(1))
     return Threshold(
         name=name, confidence_min=minimum, guarantee=guarantee,
         escalated_share=float(escalated.mean()), hybrid_accuracy=float((answers == labels).mean()),

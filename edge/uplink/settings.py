@@ -6,9 +6,10 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, model_validator
 
 from shared import ids
+from shared.broker_url import BrokerUrl, parse_url
 from shared.config import Positive, Section
 from shared.errors import Malformed
-from shared.mqtt.settings import LinkSettings, broker_address
+from shared.mqtt.settings import LinkSettings
 
 
 class Uplink(Section):
@@ -61,18 +62,18 @@ class Uplink(Section):
             raise ValueError("certificate and key come together")
         return self
 
-    def address(self) -> tuple[str, int, bool]:
-        """Host, port, and whether to speak TLS. Raises `Malformed`."""
+    def address(self) -> BrokerUrl:
+        """Raises `Malformed`."""
         if "@" in self.url:
             raise Malformed("url: put credentials into username and password, not into the url")
-        return broker_address(self.url)
+        return parse_url(self.url)
 
     def link_settings(self, device: ids.DeviceId) -> LinkSettings:
-        host, port, tls = self.address()
+        address = self.address()
         return LinkSettings(
-            host=host, port=port, client_id=device, username=self.username,
+            host=address.host, port=address.port, client_id=device, username=self.username,
             password=None if self.password is None else self.password.get_secret_value(),
-            tls=tls, tls_ca=_text(self.ca), tls_certificate=_text(self.certificate),
+            tls=address.tls, tls_ca=_text(self.ca), tls_certificate=_text(self.certificate),
             tls_key=_text(self.key), keepalive_s=self.keepalive_s, window=self.window,
             backoff_s_min=self.backoff_s_min, backoff_s_max=self.backoff_s_max,
         )  # fmt: skip

@@ -16,7 +16,8 @@ from pydantic import SecretStr, ValidationError
 from cloud.broker.launch import broker_running
 from cloud.broker.limits import Limits
 from cloud.broker.mosquitto import Tls, config_text
-from cloud.broker.settings import BrokerSettings, parse_url
+from cloud.broker.settings import BrokerSettings
+from shared.broker_url import parse_url
 from shared.errors import Disconnected, InUse, Malformed, Unavailable, Unknown
 from tests.brokers import BROKER_KINDS, BrokerKind
 

@@ -109,16 +109,3 @@ def test_the_doctor_looks_at_a_bundle(settings: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["bundle"]["chosen"] == "onnxruntime/fp32"
     assert main(["doctor", "--bundle", str(settings.parent / "none")]) == 1
     assert "there is no such bundle" in capsys.readouterr().out
-
-
-def test_the_agent_loads_nothing_of_the_cloud() -> None:
-    code = (
-        "import sys, edge.__main__; "
-        "print([m for m in sys.modules if m.split('.')[0] in "
-        "('cloud', 'scipy', 'torch', 'sqlalchemy', 'matplotlib', 'typer', 'onnx')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": _ROOT},
-    )  # fmt: skip
-    assert done.stdout.strip() == "[]"

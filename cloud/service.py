@@ -23,7 +23,8 @@ from cloud.store.feedback import Bounds, FeedbackTable, Written
 from cloud.store.lookup import AnswerLookup
 from cloud.store.writer import FeedbackWriter
 from shared.errors import Unavailable
-from shared.mqtt import Link, LinkSettings
+from shared.mqtt.link import Link
+from shared.mqtt.settings import LinkSettings
 from shared.topics import ESCALATIONS_SHARED
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from shared.errors import Disconnected
 
 
 class Publishes(Protocol):
-    """The part of `shared.mqtt.Link` that is needed here."""
+    """The part of `shared.mqtt.link.Link` that is needed here."""
 
     @property
     def up(self) -> bool: ...

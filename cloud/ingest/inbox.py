@@ -15,7 +15,7 @@ from cloud.ingest.downlink import Downlink as Replies
 from cloud.monitoring.metrics import Metrics
 from cloud.store.feedback import Feedback, Key
 from shared.errors import Refused, Unavailable
-from shared.mqtt import NO_SUBSCRIBERS, Delivery
+from shared.mqtt.link import NO_SUBSCRIBERS, Delivery
 from shared.topics import answers
 from shared.wire.envelope import Downlink, Refusal, pack_downlink
 
@@ -69,8 +69,8 @@ class Inbox:
             await asyncio.wait(self._tasks)
 
     async def _handle(self, delivery: Delivery) -> None:
-        read = decode(delivery.topic, delivery.payload)
         try:
+            read = decode(delivery.topic, delivery.payload)
             if isinstance(read, Unreadable):
                 await self._refuse(read)
             else:

@@ -22,7 +22,8 @@ from edge.journal.writes import Bounds
 from edge.telemetry.counters import Counters
 from shared import topics
 from shared.ids import DeviceId
-from shared.mqtt import Delivery, Link, LinkSettings
+from shared.mqtt.link import Delivery, Link
+from shared.mqtt.settings import LinkSettings
 from shared.new_ids import new_sample_id
 from shared.wire.envelope import (
     CloudAnswer,

@@ -1,10 +1,10 @@
-"""A link in memory, for the seam that `shared.mqtt.Link` fills; what goes through it is real."""
+"""A link in memory, for the seam that `shared.mqtt.link.Link` fills; what goes through it is real."""
 
 import asyncio
 from dataclasses import dataclass, field
 
 from shared.errors import Disconnected
-from shared.mqtt import Delivery
+from shared.mqtt.link import Delivery
 from shared.topics import escalations
 from shared.wire.envelope import Downlink, Escalation, pack_escalation, unpack_downlink
 from tests.cloud.samples import DEVICE

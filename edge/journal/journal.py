@@ -56,6 +56,7 @@ class Journal:
         row = self._reader.row("SELECT boot, monotonic_s, wall_s, agent_s FROM clock")
         last = None if row is None else Stamp(*cast("tuple[str, float, float, float]", row))
         self._started = resumed(last, _this_instant(), gap_s_max)
+        self._owed = Counter[str]()  # losses that a full disk could not even note yet
         self._queued = 0
         self._opening: dict[SampleId, Pending] = {}  # not committed yet
         self._writer = Writer(self._db, bounds, self._stamp, self._committed)
@@ -118,7 +119,7 @@ class Journal:
 
     def counts(self) -> dict[str, int]:
         """Totals since the file was made: recorded, answered, lost:<reason>."""
-        return dict(sorted(self._counts.items()))
+        return dict(sorted((self._counts + self._owed).items()))
 
     def outbox(self) -> list[Waiting]:
         """Every row that is on disk, by deadline; for the start."""
@@ -167,6 +168,7 @@ class Journal:
                 if isinstance(write, Opened):
                     self._opening.pop(write.pending.id, None)
         self._counts.update(commit.totals)
+        self._owed = Counter(commit.owed)
         if commit.dropped:
             self.on_dropped(commit.dropped)
         for group in commit.groups:

@@ -43,6 +43,7 @@ class Commit:
     groups: list[Group]
     totals: dict[str, int]  # what was added to the counts on disk
     dropped: list[Pending]  # what a full disk did not take
+    owed: dict[str, int]  # what it still has to add to the counts on disk, once there is room
 
 
 class Writer:
@@ -112,11 +113,16 @@ class Writer:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in NO_ROOM:
                 raise
-            return Commit(groups, {}, self._hold(writes, error))
+            dropped = self._hold(writes, error)
+            return Commit(groups, {}, dropped, self._owed())
         if self._held:
             self._held = []
             log.warning("disk_has_room_again")
-        return Commit(groups, totals, [])
+        return Commit(groups, totals, [], {})
+
+    def _owed(self) -> dict[str, int]:
+        lost = {f"lost:{w.reason}": w.count for w in self._held if isinstance(w, Lost)}
+        return {**lost, "recorded": sum(lost.values())}
 
     def _hold(self, writes: list[Write], error: sqlite3.OperationalError) -> list[Pending]:
         if not self._held:

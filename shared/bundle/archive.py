@@ -43,7 +43,10 @@ def _members(file: BinaryIO, where: str, bytes_max: int) -> dict[str, bytes]:
                 content = tar.extractfile(member)
                 members[member.name] = b"" if content is None else content.read()
     except (tarfile.TarError, ValueError, OverflowError) as error:
-        raise Malformed(f"{where}: not a readable bundle archive: {error}") from error
+        raise Malformed(
+            f"{where}: not a readable bundle archive: {error}; copy it again, or make it with "
+            "`hybridge model pack`"
+        ) from error
     stream.finish()
     return members
 

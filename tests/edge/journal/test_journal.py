@@ -118,6 +118,7 @@ def test_a_full_disk_loses_nothing_that_was_there_and_counts_what_it_refused(
                 journal.move(Cursor("s", "2"), Opened(p), Accepted(final(pending(size=1))))
                 await journal.durable()
             assert dropped == big
+            assert journal.counts() == {"lost:disk_full": 6, "recorded": 7}  # before there is room
             assert [row.id for row in journal.outbox()] == [old.id]
             assert _on_disk(tmp_path)[1] == "1"  # its samples are not on record yet
 

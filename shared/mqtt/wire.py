@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
 _CLOSE_S = 1.0  # for what is already written; a peer that does not read must not hold us
 
@@ -47,8 +48,7 @@ class Wire(asyncio.Protocol):
         return self._at < len(self._in)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's derives from none
 
     def data_received(self, data: bytes) -> None:
         self._in, self._at = data, 0
@@ -56,7 +56,10 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed.set()
-        self._on_lost("the broker closed the connection" if exc is None else str(exc))
+        why = "the broker closed the connection" if exc is None else str(exc)
+        if not self._in:
+            why += " before it said a word; check port, TLS and certificates"
+        self._on_lost(why)
 
     def recv(self, buffer_size: int) -> bytes:
         if not self.unread:

@@ -77,7 +77,7 @@ class Store(Section):
     bytes_max: Count = 2 * 1024**3
     """Bytes kept, of payloads and about 250 a row; the oldest go first. Fits a small disk."""
     pending_max: Count = 4096
-    """Rows that may wait for a commit; above it deliveries stay unacknowledged."""
+    """Rows that may wait for a commit, in memory; what comes above it is lost, and counted."""
 
 
 class Api(Section):

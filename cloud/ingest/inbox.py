@@ -2,6 +2,16 @@
 
 The broker bounds what is in hand (`receive_max`). Copies of one sample that are in hand at once
 share one run; each still gets its reply, because the link may have taken the first one's away.
+
+No answer is lost: until its device has it, the escalation waits in the device's outbox, whatever
+happens here. Feedback, which only training reads, may be lost, because an answer waits for no
+commit (a commit gathers for 20 ms, several times what an answer takes):
+- killed after an answer left and before its row is on disk, this worker leaves the delivery
+  unacknowledged. The embedded broker hands it to another worker, which stores it; Mosquitto drops
+  it with the dead session. The device does not ask again: it has its answer.
+- while the store is down or full, deliveries are acknowledged without their rows (`unstored`), or
+  the broker would soon send no more, and nobody would be answered. The rows wait in memory; what
+  finds no room there, or waits when the process ends, is counted or logged as lost.
 """
 
 import asyncio
@@ -14,18 +24,22 @@ from cloud.ingest.desk import Desk
 from cloud.ingest.downlink import Downlink as Replies
 from cloud.monitoring.metrics import Metrics
 from cloud.store.feedback import Feedback, Key
-from shared.errors import Refused, Unavailable
+from shared.errors import Overloaded, Refused, Unavailable
 from shared.mqtt.link import NO_SUBSCRIBERS, Delivery
 from shared.topics import answers
 from shared.wire.envelope import Downlink, Refusal, pack_downlink
 
 log = logging.getLogger(__name__)
 
+_STORE_S_MAX = 2.0  # a commit takes milliseconds; past this a delivery stops waiting for its row
 _REFUSED_BY_BROKER = 0x80  # MQTT 5.0, section 2.4: reason codes from here on are failures
 
 
 class Stores(Protocol):
     """The part of `FeedbackWriter` that is needed here."""
+
+    @property
+    def up(self) -> bool: ...
 
     def put(self, row: Feedback) -> "asyncio.Future[None]": ...
 
@@ -130,7 +144,10 @@ class Inbox:
 
     async def _stored(self, sample: _InHand, began: float) -> None:
         try:
-            await asyncio.shield(sample.stored)
+            async with asyncio.timeout(_STORE_S_MAX if self._store.up else 0):
+                await asyncio.shield(sample.stored)
+        except TimeoutError:
+            self._metrics.unstored.inc()
         except Refused:
             self._metrics.store_rejected.inc()  # logged by the writer; it would never fit
         else:
@@ -138,7 +155,10 @@ class Inbox:
 
     def _put(self, feedback: Feedback | None) -> "asyncio.Future[None]":
         if feedback is not None:
-            return self._store.put(feedback)
+            try:
+                return self._store.put(feedback)
+            except Overloaded:  # the store has been away for long, and its answer must leave
+                self._metrics.feedback_lost.inc()
         nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         nothing.set_result(None)
         return nothing

@@ -26,6 +26,12 @@ class Metrics:
         self.stored = self._counter("stored", "Feedback rows committed")
         self.evicted = self._counter("evicted", "Feedback rows deleted, oldest first, for room")
         self.store_rejected = self._counter("store_rejected", "Feedback rows the database refused")
+        self.unstored = self._counter(
+            "unstored", "Deliveries acknowledged before their row's commit"
+        )
+        self.feedback_lost = self._counter(
+            "feedback_lost", "Feedback rows that nothing had room for"
+        )
         self.store_failures = self._counter("store_failures", "Commits that failed and are retried")
         self.http_unreadable = self._counter("http_unreadable", "Connections that spoke no HTTP")
         self.http_refused = Counter(

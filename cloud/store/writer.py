@@ -1,7 +1,7 @@
 """One thread that writes feedback rows in groups: what came in while it committed goes next.
 
-While the database is away the rows stay here, in memory and bounded, and the deliveries they came
-in stay unacknowledged: whatever is lost with this process comes again from the broker or a device.
+While the database is away the rows stay here, in memory and bounded, and are lost with the process
+(`cloud/ingest/inbox.py` says why answers and acknowledgements do not wait for them).
 """
 
 import asyncio
@@ -114,12 +114,21 @@ class FeedbackWriter:
             except Unavailable as error:
                 self._went_down(loop, error)
                 if self._stop.wait(retry_s):
-                    lost = Unavailable("the feedback store was away when this process ended")
-                    loop.call_soon_threadsafe(_settle, group, lost)
+                    self._give_up(loop, group)
                     return False
                 retry_s = min(retry_s * 2, _RETRY_S_MAX)
             else:
                 return True
+
+    def _give_up(self, loop: asyncio.AbstractEventLoop, group: list[_Pending]) -> None:
+        rows = list(group)
+        with suppress(queue.Empty):
+            while True:
+                if (more := self._pending.get_nowait()) is not None:
+                    rows.append(more)
+        lost = Unavailable("the feedback store was away when this process ended")
+        log.error("feedback_lost", extra={"rows": len(rows), "why": str(lost)})
+        loop.call_soon_threadsafe(_settle, rows, lost)
 
     def _write(self, loop: asyncio.AbstractEventLoop, group: list[_Pending]) -> None:
         try:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import zstandard
 
 from shared.bundle.writer import pack
-from tests.end_to_end.site import Site, open_site
+from tests.end_to_end.site import INFER, Site, open_site, request
 from tests.tiny_bundle import tiny_onnx, unsure_image
 
 _TEN_YEARS_S = 10 * 365 * 86_400
@@ -238,3 +239,28 @@ def fill(filler: Path) -> None:
                     pass
             except OSError:
                 continue
+
+
+def test_a_worker_whose_disk_is_full_goes_on_answering(site: Site) -> None:
+    """More samples than may be in hand at once: answers wait for no feedback."""
+    site.up("broker", "cloud", "agent")
+    site.good()
+    limit_files(site, "cloud", (site.folder / "cloud/feedback.db-wal").stat().st_size)
+    for start in range(0, 768, 256):
+        images = np.stack([unsure_image(n % 200) for n in range(start, start + 256)])
+        assert site.ask(INFER, request(images)).status == 200
+    site.until(lambda: _settled(site))
+    assert site.ledger() == {}
+    ready = site.ask("/v2/health/ready", of="cloud")
+    assert (ready.status, ready.document["because"]) == (503, "the feedback store is down")
+    assert site.cloud("hybridge_store_failures_total") > 0
+    assert site.cloud("hybridge_unstored_total") > 0
+    limit_files(site, "cloud", resource.RLIM_INFINITY)
+    site.until(lambda: site.cloud("hybridge_stored_total") == 769)
+    site.good()
+    events = [line["event"] for line in site.new_lines("cloud")]
+    assert (events.count("feedback_store_down"), events.count("feedback_store_up")) == (1, 1)
+    limit_files(site, "cloud", 0)
+    site.sends(unsure_image(3))
+    site.until(lambda: _settled(site))
+    assert site.down("cloud") == 0

@@ -6,7 +6,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-train
 
-.PHONY: help setup demo test test-slow check format bench models lock mosquitto dataset clean
+.PHONY: help setup demo test test-slow test-train check format bench models lock mosquitto dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -35,10 +35,13 @@ demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real i
 	$(BIN)/hybridge demo
 
 test: $(READY) mosquitto ## every test that takes seconds
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -m "not slow and not train"
 
 test-slow: $(READY) mosquitto ## the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow
+
+test-train: $(TRAIN_READY) ## the training recipe's own tests: fitting, resuming, int8 export
+	$(BIN)/python -m pytest -q -m train
 
 check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .

@@ -1,9 +1,6 @@
 """What a link is told: where the broker is, who we are, and the bounds it keeps to."""
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
-
-from shared.errors import Malformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +27,3 @@ class Will:
     topic: str
     payload: bytes
     retain: bool = True
-
-
-def broker_address(url: str) -> tuple[str, int, bool]:
-    """Host, port and whether TLS is used, from `mqtt://host[:1883]` or `mqtts://host[:8883]`."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
-        raise Malformed(f"broker url {url!r}: write mqtt://host:port or mqtts://host:port")
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise Malformed(f"broker url {url!r}: {error}") from error
-    tls = parts.scheme == "mqtts"
-    return parts.hostname, port or (8883 if tls else 1883), tls

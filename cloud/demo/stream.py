@@ -58,7 +58,8 @@ class Application:
                         await asyncio.sleep(started + number / rate_per_s - time.perf_counter())
                         pushes.create_task(self._push(http, number))
                 with suppress(TimeoutError):  # what is missing shows as -1; the verdict says so
-                    await asyncio.wait_for(self._all_final.wait(), _FINAL_S_MAX)
+                    async with asyncio.timeout(_FINAL_S_MAX):
+                        await self._all_final.wait()
             finally:
                 for task in listening:
                     task.cancel()

@@ -115,8 +115,9 @@ class Link:
             # Full jitter: AWS Architecture Blog, "Exponential Backoff and Jitter", 2015.
             pause = random.uniform(0, delay_s)  # noqa: S311  spreading load, not secrets
             delay_s = min(delay_s * 2, self._settings.backoff_s_max)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._drained.wait(), pause)
+            with suppress(TimeoutError):  # not `wait_for`: until Python 3.12 it swallows a cancel
+                async with asyncio.timeout(pause):
+                    await self._drained.wait()
 
     @property
     def _where(self) -> str:
@@ -180,7 +181,8 @@ class Link:
                 self._why = f"no CONNACK and SUBACK within {_CONNECT_S:.0f} s"
                 break
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._lost.wait(), _MISC_S)
+                async with asyncio.timeout(_MISC_S):
+                    await self._lost.wait()
             was_up = was_up or self._up
             client.loop_misc()
         return was_up or self._up

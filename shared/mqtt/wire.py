@@ -95,7 +95,8 @@ class Wire(asyncio.Protocol):
         if self._transport is None:
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._closed.wait(), _CLOSE_S)
+            async with asyncio.timeout(_CLOSE_S):
+                await self._closed.wait()
         self._transport.abort()
         await self._closed.wait()
 

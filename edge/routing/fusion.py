@@ -1,5 +1,6 @@
 """The final answer of a sample, from the edge's logits and the cloud's probabilities. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,17 @@ from edge.answers import Answer
 from edge.journal.rows import Pending
 from shared.bundle.manifest import Calibration
 from shared.confidence import fuse, softmax
+from shared.errors import Malformed
 from shared.wire.envelope import CloudAnswer
+
+
+def check_labels(cloud: CloudAnswer, labels: Sequence[str]) -> None:
+    """Raises `Malformed` for an answer about other labels than the edge model's."""
+    if len(cloud.probabilities) != len(labels):
+        raise Malformed(
+            f"answer from {cloud.model} {cloud.model_version}: {len(cloud.probabilities)} "
+            f"probabilities for {len(labels)} labels; serve the cloud bundle of this model"
+        )
 
 
 def final_answer(

@@ -12,14 +12,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import assert_never
+from typing import assert_never, get_args
 
 from edge.answers import Answer
 from edge.config import Deadlines
 from edge.journal.journal import Journal
 from edge.journal.rows import Damaged, Pending, waiting_of
 from edge.journal.writes import Closed, GivenUp
-from edge.routing.fusion import final_answer
+from edge.routing.fusion import check_labels, final_answer
 from edge.telemetry.counters import Counters
 from edge.uplink.at_hand import AtHand
 from edge.uplink.quota import Quota
@@ -35,6 +35,7 @@ from shared.wire.envelope import (
     MESSAGE_BYTES_MAX,
     CloudAnswer,
     Refusal,
+    RefusalCode,
     pack_escalation,
     unpack_downlink,
 )
@@ -45,9 +46,7 @@ _RETRY_AFTER_S_MAX = 3600.0
 _TIMER_S_MIN = 0.001
 _LOG_PERIOD_S = 60.0
 _OFFLINE_S_MAX = 1.0
-_REFUSALS = frozenset(
-    {"malformed", "unknown_model", "unknown_dictionary", "too_late", "overloaded", "draining"}
-)
+_REFUSALS = frozenset(get_args(RefusalCode))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +131,6 @@ class Uplink:
         if self._link.room or self._timer is None:
             self._pump()  # otherwise the link's next event or the timer does, for every row at once
 
-    # Sending
-
     def _pump(self) -> None:
         now = self._journal.now()
         for expired in self._quota.expire(now):
@@ -199,8 +196,6 @@ class Uplink:
         self._timer = None
         self._pump()
 
-    # Receiving
-
     def _came_up(self, session_kept: bool) -> None:
         self._sender.connected(session_kept=session_kept, now=self._journal.now())
         self._link.publish(topics.state(self._terms.device), self._state(online=True), retain=True)
@@ -227,12 +222,7 @@ class Uplink:
                 assert_never(downlink)
 
     def _finish(self, cloud: CloudAnswer) -> None:
-        labels = self._terms.manifest.labels
-        if len(cloud.probabilities) != len(labels):
-            raise Malformed(
-                f"answer from {cloud.model} {cloud.model_version}: {len(cloud.probabilities)} "
-                f"probabilities for {len(labels)} labels; serve the cloud bundle of this model"
-            )
+        check_labels(cloud, self._terms.manifest.labels)
         if (pending := self._pending(cloud.id)) is None:
             return
         latency_ms = (self._journal.now() - self._arrived(pending)) * 1000
@@ -258,8 +248,6 @@ class Uplink:
             code = refusal.code if refusal.code in _REFUSALS else "other"
             self._stray(f"refused_{code}", refusal.message)
             self._give_up(refusal.id, f"refused_{code}")
-
-    # Both
 
     def _give_up(self, sample: SampleId, reason: str) -> None:
         if (pending := self._pending(sample)) is not None:
@@ -287,8 +275,7 @@ class Uplink:
 
     def _given_up(self, answer: Answer, reason: str) -> Answer:
         self._counters.add(f"given_up_{reason}")
-        spent = self._forget(answer.id)
-        return replace(answer, final=True, given_up=reason, uplink_bytes=spent)
+        return replace(answer, final=True, given_up=reason, uplink_bytes=self._forget(answer.id))
 
     def _forget(self, sample: SampleId) -> int:
         self._quota.discard(sample)
@@ -305,7 +292,6 @@ class Uplink:
             log.warning(kind, extra={"why": why[:500], "more_since_last": held_back})
 
     def _state(self, *, online: bool) -> bytes:
-        manifest = self._terms.manifest
-        return json.dumps(
-            {"online": online, "model": manifest.name, "model_version": manifest.version}
-        ).encode()
+        model = self._terms.manifest
+        state = {"online": online, "model": model.name, "model_version": model.version}
+        return json.dumps(state).encode()

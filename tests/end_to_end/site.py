@@ -77,7 +77,8 @@ class Site:
                 sys.executable, *self.region.arguments(name),
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
-            out, err = await asyncio.wait_for(process.communicate(), WAIT_S)
+            async with asyncio.timeout(WAIT_S):
+                out, err = await process.communicate()
             assert process.returncode is not None
             return process.returncode, out, err
 

@@ -58,7 +58,12 @@ def test_waiting_ends_with_the_deadline_and_the_provisional_answer() -> None:
 def test_nobody_waits_longer_than_the_full_deadline() -> None:
     limits = Limits(wait_ms_max=1)
     body = request(GREY, parameters={"wait": "final", "wait_ms": 3_600_000})
-    status, answer = asyncio.run(asyncio.wait_for(post(body, limits=limits), 10))
+
+    async def posted() -> tuple[int, Mapping[str, Any]]:
+        async with asyncio.timeout(10):
+            return await post(body, limits=limits)
+
+    status, answer = asyncio.run(posted())
     assert (status, answer["parameters"]["final"]) == (200, False)
 
 

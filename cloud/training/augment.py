@@ -78,6 +78,14 @@ def _camera_fault(x: Tensor, u: Tensor, g: Generator) -> Tensor:
 _BAD_DAYS = (_rotate, _blur, _noise, _brightness, _contrast, _coarse, _camera_fault)
 
 
+def coarsen(x: Tensor, g: Generator, share: float) -> Tensor:
+    """Give `share` of the images sixteen grey levels: escalations arrive like that."""
+    if share == 0:
+        return x
+    chosen = torch.rand(len(x), generator=g) < share
+    return torch.where(chosen[:, None, None], _coarse(x, x, g), x)
+
+
 def bad_day(x: Tensor, g: Generator, share: float) -> Tensor:
     """Give `share` of the images one random shift of random strength; round to whole levels."""
     if share == 0:

@@ -30,6 +30,7 @@ class Plan:
     weight_decay: float = 5e-4
     bad_day_share: float = 0.0  # share of images given a random shift
     bad_day_share_late: float = 0.0  # the same in the last quarter, which is for clean images
+    coarse_share: float = 0.0  # share of images given sixteen grey levels
     moves: bool = False  # shift and erase until the last quarter of the run
     average_decay: float = 0.998  # of the averaged weights, per step
     distill_temperature: float = 3.0  # used when a teacher is given (Hinton 2015)
@@ -76,7 +77,7 @@ def fit(
             x, mirrored = augment.flip(images[chosen].float(), g)
             if plan.moves and not late:
                 x = augment.erase(augment.move(x, g), g)
-            x = augment.bad_day(x, g, bad_days)
+            x = augment.coarsen(augment.bad_day(x, g, bad_days), g, plan.coarse_share)
             with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
                 logits = model(x)
             target = None if soft is None else soft[mirrored.long(), chosen]

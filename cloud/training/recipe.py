@@ -192,7 +192,7 @@ def _figures(
 
 
 def _write(
-    folder: Path, name: str, made: Made, plan: Plan, calibration: Calibration,
+    folder: Path, name: str, made: Made, plans: dict[str, Plan], calibration: Calibration,
     figures: dict[str, float], data: Dataset, dictionary: bytes,
 ) -> None:  # fmt: skip
     split = data.calibrate
@@ -219,7 +219,8 @@ def _write(
         lineage=Lineage(
             data_set="Fashion-MNIST (Debian dataset-fashion-mnist 0.0~git20200523)",
             data_sha256=hashlib.sha256(data.train.images.tobytes() + data.train.labels.tobytes()).hexdigest(),
-            code_version=cards.code_version(), hyperparameters={stage: asdict(plan) for stage, plan in plans.items()}, metrics=figures,
+            code_version=cards.code_version(), metrics=figures,
+            hyperparameters={stage: asdict(plan) for stage, plan in plans.items()},
         ),
         card=cards.card(side, figures, calibration),
     )  # fmt: skip

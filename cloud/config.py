@@ -62,6 +62,9 @@ class Ingest(Section):
     """This worker's certificate, PEM, for a broker that asks for one."""
     tls_key: Path | None = None
     """Its private key, PEM."""
+    backoff_s_max: Annotated[float, Field(gt=0, le=300)] = 2.0
+    """Longest pause between attempts to reach the broker, before jitter. Workers are few and every
+    device waits for them, so they return sooner than devices (30 s) do."""
     keepalive_s: Annotated[int, Field(gt=0, le=65_535)] = 15
     """Silence after which the broker takes this worker for dead and hands its work on, x 1.5."""
 

@@ -185,6 +185,7 @@ class Service:
             tls=address.tls, tls_ca=_text(ingest.tls_ca),
             tls_certificate=_text(ingest.tls_cert), tls_key=_text(ingest.tls_key),
             keepalive_s=ingest.keepalive_s, session_expiry_s=ingest.session_expiry_s,
+            backoff_s_max=ingest.backoff_s_max,
             window=ingest.receive_max, receive_max=ingest.receive_max,
         )  # fmt: skip
         return Link(

@@ -2,8 +2,8 @@
 
 `grey4` rounds uint8 to sixteen levels, takes from each row the one above it (PNG's filter "Up",
 modulo 16), packs two pixels a byte, and compresses with the dictionary that the bundle carries;
-the cloud finds it by its id. On Fashion-MNIST's hard classes that is 215 bytes an image against
-253 without filter and packing. What the cloud's accuracy loses stands in the bundle's card.
+the cloud finds it by its id. Filter and packing save 15% on Fashion-MNIST's hard classes. What the
+cloud's accuracy loses stands in the bundle's card.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from shared.errors import Malformed, TooLarge, Unknown
 from shared.wire.envelope import Payload
 
 TENSOR_BYTES_MAX = 16 * 1024 * 1024
-_LEVEL = 12
+_LEVEL = 3  # 20 us an image, and 1% more bytes than level 12 takes in 70
 _STEP = 17  # 255 / 15: level k stands for the pixel value 17 k
 
 
@@ -134,6 +134,7 @@ def _unpack_grey4(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     if len(packed) != (size + 1) // 2:
         raise Malformed(f"grey4 payload holds {len(packed)} bytes; {shape} needs {(size + 1) // 2}")
     pairs = np.frombuffer(packed, np.uint8)
-    rest = np.stack([pairs >> 4, pairs & 15], axis=1).ravel()[:size].reshape(shape[0], -1)
-    levels = np.cumsum(rest, axis=0, dtype=np.uint8) & np.uint8(15)
+    rest = np.empty(2 * len(pairs), np.uint8)
+    rest[::2], rest[1::2] = pairs >> 4, pairs & 15
+    levels = np.cumsum(rest[:size].reshape(shape[0], -1), axis=0, dtype=np.uint8) & np.uint8(15)
     return np.asarray(levels * np.uint8(_STEP), np.uint8).reshape(shape)

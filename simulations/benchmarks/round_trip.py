@@ -1,6 +1,7 @@
 """An escalation there and back against a bare paho echo: same broker, same payload.
 
-There: edge model, encoding, outbox, broker, cloud worker process, cloud model; back: broker, fusion.
+An escalation's trip begins when the edge has answered and ends when the final answer is fused: encoding,
+outbox, broker, the cloud worker's process, cloud model, broker, fusion. The agent times both ends.
 The echo: a paho client here, another in a process of its own, each with paho's own thread.
 """
 
@@ -62,11 +63,10 @@ async def _trips(agent: Agent, setting: Setting) -> float:
     for number in range(_TRIPS):
         image = setting.images[number % len(setting.images)]
         sample = Sample(new_sample_id(), image, time.time(), time.monotonic())
-        started = time.perf_counter()
         await agent.take([sample])
-        await agent.final(sample.id, _WAIT_S)
-        took.append(time.perf_counter() - started)
-    return statistics.median(took) * 1e3
+        answer = await agent.final(sample.id, _WAIT_S)
+        took.append(answer.latency_ms - answer.first_latency_ms)
+    return statistics.median(took)
 
 
 def _payload(setting: Setting) -> bytes:

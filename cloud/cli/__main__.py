@@ -27,7 +27,8 @@ def main() -> None:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(1) from None
     except OSError as error:
-        sys.stderr.write(f"error: {error.filename or 'file'}: {error.strerror or error}\n")
+        where = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        sys.stderr.write(f"error: {where}\n")
         raise SystemExit(1) from None
 
 

@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from shared.errors import Malformed
 
 if TYPE_CHECKING:
     from cloud.demo.verdict import Row, Verdict
@@ -21,7 +25,9 @@ def demo(
     chart: Annotated[Path, typer.Option(help="Where to write the PNG.")] = Path("demo.png"),
     rate: Annotated[float, typer.Option(help="Images a second, over all agents.", min=1)] = 150.0,
     count: Annotated[int, typer.Option(help="How many of the images.", min=30)] = 2_000,
-    broker: Annotated[str, typer.Option(help="embedded, or mosquitto from PATH.")] = "embedded",
+    broker: Annotated[
+        Literal["embedded", "mosquitto"], typer.Option(help="mosquitto: the one on PATH.")
+    ] = "embedded",
     keep: Annotated[
         Path | None, typer.Option(help="Keep configurations, logs and state here.")
     ] = None,
@@ -31,13 +37,19 @@ def demo(
     from cloud.demo import chart as charts
     from cloud.demo.run import Images, Plan, load_images, run
 
+    if not chart.absolute().parent.is_dir():
+        raise Malformed(f"--chart {chart}: {chart.absolute().parent} is no folder; make it first")
     data = load_images(models / "fashion-mnist-test-2000.npz")
     data = Images(data.images[:count], data.labels[:count])
     with tempfile.TemporaryDirectory(prefix="hybridge-demo-") as temporary:
         folder = Path(temporary) if keep is None else keep
         folder.mkdir(parents=True, exist_ok=True)
         plan = Plan(models, folder, rate, broker)
-        verdict = asyncio.run(_with_progress(run, plan, data))
+        try:
+            verdict = asyncio.run(_with_progress(run, plan, data))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            sys.stderr.write("interrupted; everything that the demo had started is ended\n")
+            raise typer.Exit(130) from None
     charts.draw(verdict, chart)
     _print(verdict, chart, as_json=as_json)
     raise typer.Exit(1 if verdict.failures else 0)
@@ -59,6 +71,9 @@ async def _with_progress(run: Callable[..., object], plan: object, data: object)
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     with Progress(*columns, console=Console(stderr=True)) as bar:
 
         def progress(title: str) -> Callable[[], None]:

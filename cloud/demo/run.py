@@ -12,7 +12,7 @@ import aiohttp
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.demo.processes import running
+from cloud.demo.processes import Running, running, while_running
 from cloud.demo.seen import Seen
 from cloud.demo.stream import Application
 from cloud.demo.verdict import Verdict, judge
@@ -58,8 +58,8 @@ async def run(
     async with AsyncExitStack() as stack:
         say("starting broker and cloud worker")
         cloud = await stack.enter_async_context(_cloud(plan))
-        say(f"cloud worker {cloud['api']}, broker {cloud['broker']}")
-        uplink = f'[uplink]\nurl = "{cloud["broker"]}"\n'
+        say(f"cloud worker {cloud.ready['api']}, broker {cloud.ready['broker']}")
+        uplink = f'[uplink]\nurl = "{cloud.ready["broker"]}"\n'
         ways = {
             "edge only": "",
             "cloud only": _ALWAYS + uplink,
@@ -67,7 +67,8 @@ async def run(
         }
         seen, lost = list[Seen](), Counter[str]()
         for way, settings in ways.items():
-            answers, ledger = await _pass(plan, data, way, settings, progress(way))
+            answering = _pass(plan, data, way, settings, progress(way))
+            answers, ledger = await while_running(answering, [cloud])
             seen.append(answers)
             lost.update(ledger)
     never, always, hybrid = seen
@@ -82,7 +83,7 @@ fusion = false
 
 
 @asynccontextmanager
-async def _cloud(plan: Plan) -> AsyncGenerator[dict[str, str]]:
+async def _cloud(plan: Plan) -> AsyncGenerator[Running]:
     config = plan.folder / "cloud.toml"
     config.write_text(
         f'state_dir = "cloud"\n[[models]]\nbundle = "{_toml(plan.models / "fashion-cloud")}"\n'
@@ -90,7 +91,7 @@ async def _cloud(plan: Plan) -> AsyncGenerator[dict[str, str]]:
     )
     arguments = ("-m", "cloud", "serve", "--config", str(config))
     async with running("cloud", arguments, plan.folder) as process:
-        yield process.ready
+        yield process
 
 
 async def _pass(
@@ -99,14 +100,15 @@ async def _pass(
     bundle = plan.models / "fashion-edge"
     manifest = Manifest.model_validate_json((bundle / "manifest.json").read_bytes())
     async with AsyncExitStack() as stack:
-        starting = [
+        started = await asyncio.gather(*[
             stack.enter_async_context(running(agent, arguments, plan.folder))
             for agent, arguments in _agents(plan, way.replace(" ", "-"), bundle, settings)
-        ]
-        agents = [(await started).ready["api"] for started in starting]
+        ])  # fmt: skip
+        agents = [agent.ready["api"] for agent in started]
         if "[uplink]" in settings:
             await _linked(agents)
-        seen = await Application(agents, manifest.name, data.images, on_done).run(plan.rate_per_s)
+        application = Application(agents, manifest.name, data.images, on_done)
+        seen = await while_running(application.run(plan.rate_per_s), started)
         return seen, await _lost(agents)
 
 

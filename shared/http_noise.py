@@ -1,13 +1,14 @@
 """Bytes that are no HTTP: counted, one line a minute, never a trace each.
 
-aiohttp answers them with 400 before any handler or middleware of ours runs, and logs most with a
-trace each: whoever sends garbage could fill a disk with it.
+aiohttp answers them with 400 before any handler or middleware of ours runs, or reads what is left of
+a broken body after them, and logs most with a trace each: whoever sends garbage could fill a disk.
 """
 
 import logging
 import time
 from collections.abc import Callable
 
+from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from shared.logs import OncePer
@@ -32,12 +33,12 @@ class _Quiet(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, HttpProcessingError):
+        if not isinstance(error, HttpProcessingError | web.RequestPayloadError):
             return logging.getLogger().isEnabledFor(record.levelno)
         self._on_unreadable()
         held_back = self._once.admits("unreadable", time.monotonic())
         record.levelno, record.levelname = logging.WARNING, "WARNING"
         record.msg, record.args, record.exc_info = "http_unreadable", (), None
-        vars(record)["why"] = " ".join(error.message.split())[:200]
+        vars(record)["why"] = " ".join(str(error).split())[:200]
         vars(record)["more_since_last"] = held_back
         return held_back is not None

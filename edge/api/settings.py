@@ -17,7 +17,7 @@ class Limits:
     body_s_max: float = 10.0
     """Seconds for a body to arrive; a loopback needs milliseconds, a tethered phone seconds."""
 
-    idle_s_max: float = 30.0
+    idle_s_max: float = 10.0
     """Seconds without a complete request head until a connection is closed."""
 
     linger_s_max: float = 1.0

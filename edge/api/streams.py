@@ -46,6 +46,8 @@ class StreamRoutes:
             log.warning("stream_closed", extra={"why": str(error) or "its reader takes nothing"})
             if request.transport is not None:
                 request.transport.abort()  # its buffer is full: a clean end would wait for it
+        except ConnectionError:
+            self._counters.add("stream_left")  # the reader simply went away
         finally:
             corrections.close()
             self._open -= 1

@@ -192,7 +192,7 @@ def test_a_reader_that_takes_nothing_is_closed_and_counted() -> None:
     asyncio.run(scenario())
 
 
-def test_streams_beyond_the_bound_are_refused_and_a_closed_one_makes_room() -> None:
+def test_streams_beyond_the_bound_are_refused_and_one_whose_reader_left_makes_room() -> None:
     async def scenario() -> None:
         limits = Limits(streams_max=1, heartbeat_s=0.01)
         async with running(limits=limits) as server, asyncio.timeout(10):
@@ -204,5 +204,6 @@ def test_streams_beyond_the_bound_are_refused_and_a_closed_one_makes_room() -> N
             while status == 503:  # until a heartbeat finds the first reader gone
                 async with server.http.get("/v1/answers/stream") as third:
                     status = third.status
+            assert server.app[COUNTERS].snapshot()["stream_left"] == 1
 
     asyncio.run(scenario())

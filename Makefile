@@ -34,10 +34,10 @@ dataset:
 demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real images, one table
 	$(BIN)/hybridge demo
 
-test: $(READY) mosquitto ## every test that takes seconds
+test: $(READY) mosquitto ## the tests, in about two minutes
 	$(BIN)/python -m pytest -q -m "not slow and not train"
 
-test-slow: $(READY) mosquitto ## the tests that take minutes
+test-slow: $(READY) mosquitto ## the device wheel in a clean environment
 	$(BIN)/python -m pytest -q -m slow
 
 test-train: $(TRAIN_READY) ## the training recipe's own tests: fitting, resuming, int8 export

@@ -110,7 +110,7 @@ def _print(verdict: "Verdict", chart: Path, *, as_json: bool) -> None:
     console.print(table)
     saved = verdict.cloud.bytes_per_sample / max(verdict.hybrid.bytes_per_sample, 1e-9)
     console.print(
-        f"The hybrid sends {saved:.0f} times less than asking the cloud always. "
+        f"The hybrid sends {saved:.0f} times less than asking the cloud always, losslessly. "
         f"Lost: {sum(verdict.lost.values())}. Without a final answer: {verdict.unanswered}. Chart: {chart}"
     )
     for failure in verdict.failures:

@@ -90,7 +90,7 @@ async def serve(options: argparse.Namespace) -> None:
     except OSError as error:
         raise InUse(
             f"cannot listen on {options.host}:{options.port}: {error.strerror or error}; "
-            "stop what uses it or choose --port 0"
+            "stop what uses it, or set the port to 0 (broker.port, --port) for a free one"
         ) from error
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

@@ -124,6 +124,17 @@ def reporting(counters: Counters) -> Middleware:
     return middleware
 
 
+@web.middleware
+async def for_programs(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Middleware: a web page's request is refused; programs send no Origin (RFC 6454).
+
+    Otherwise any page that a browser on the device shows could send samples.
+    """
+    if "Origin" in request.headers:
+        raise NotTrusted("a web page asks (it sent an Origin); the local API is for programs")
+    return await handler(request)
+
+
 def _of_http(error: web.HTTPException) -> web.Response:
     """What aiohttp refuses by itself: no such path, no such method."""
     status = HTTPStatus(error.status)

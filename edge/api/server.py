@@ -10,7 +10,7 @@ from aiohttp import web
 from edge.answers import Answering
 from edge.api.answers import AnswerRoutes
 from edge.api.inference import InferenceRoutes
-from edge.api.problems import reporting
+from edge.api.problems import for_programs, reporting
 from edge.api.settings import Limits
 from edge.api.status import Inspectable, StatusRoutes
 from edge.api.streams import StreamRoutes
@@ -35,7 +35,9 @@ def build_app(
     """The application; it needs a running event loop. Counts its own events beside the agent's."""
     limits = limits or Limits()
     counters = Counters()
-    app = web.Application(middlewares=[reporting(counters)], client_max_size=limits.body_bytes_max)
+    app = web.Application(
+        middlewares=[reporting(counters), for_programs], client_max_size=limits.body_bytes_max
+    )
     app[LIMITS], app[COUNTERS] = limits, counters
     streams = StreamRoutes(answering, limits, counters)
     streams.add_to(app.router)  # before the ids, of which "stream" is none

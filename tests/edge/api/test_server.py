@@ -22,6 +22,18 @@ def test_a_port_that_is_taken() -> None:
     asyncio.run(scenario())
 
 
+def test_a_web_page_is_refused() -> None:
+    async def scenario() -> None:
+        async with running() as server:
+            origin = {"Origin": "http://evil.example"}
+            async with server.http.post("/v2/models/tiny-edge/infer", headers=origin) as answer:
+                assert (answer.status, "web page" in await answer.text()) == (403, True)
+            async with server.http.get("/v2/health/live") as answer:
+                assert answer.status == 200
+
+    asyncio.run(scenario())
+
+
 def test_a_request_in_flight_is_answered_while_the_server_stops() -> None:
     class Slow(FakeAgent):
         async def answer(self, sample):  # type: ignore[no-untyped-def]  # as above it

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from shared.errors import Disconnected, Overloaded
-from shared.mqtt.client import NO_MQTT, Client, expiry
+from shared.mqtt.client import NO_MQTT, Client
 from shared.mqtt.settings import LinkSettings, Will
 from shared.mqtt.wire import Wire
 
@@ -85,13 +84,12 @@ class Link:
             raise Disconnected(f"no link to {self._settings.host}:{self._settings.port}")
         if self.room == 0:
             raise Overloaded(f"{len(self._waiting)} publishes already wait for their PUBACK")
-        properties = None if expiry_s is None else expiry(expiry_s)
-        info = self._client.publish(topic, payload, 1, retain, properties)
-        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:  # identifiers have gone round
-            raise Overloaded(f"packet identifier {info.mid} still waits for its PUBACK")
+        mid = self._client.publish_qos1(topic, payload, retain=retain, expiry_s=expiry_s)
+        if mid is None:
+            raise Overloaded("65,535 publishes later an old one still waits for its PUBACK")
         acknowledged: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         acknowledged.add_done_callback(_retrieve)
-        self._waiting[info.mid] = acknowledged
+        self._waiting[mid] = acknowledged
         return acknowledged
 
     def drain(self) -> None:

@@ -6,7 +6,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-train
 
-.PHONY: help setup demo test test-slow test-train check format bench models lock mosquitto dataset clean
+.PHONY: help setup demo test test-slow test-train check format bench models lock test-packages dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -25,8 +25,8 @@ $(TRAIN_READY): $(READY) requirements-train.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-train.lock
 	@touch $@
 
-mosquitto:
-	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq mosquitto; }
+test-packages:
+	@{ PATH="$$PATH:/usr/sbin" command -v mosquitto && command -v openssl; } >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq mosquitto openssl; }
 
 dataset:
 	@test -e /usr/share/datasets/fashion-mnist || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq dataset-fashion-mnist; }
@@ -34,10 +34,10 @@ dataset:
 demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real images, one table
 	$(BIN)/hybridge demo
 
-test: $(READY) mosquitto ## the tests, in about two minutes
+test: $(READY) test-packages ## the tests, in about two minutes
 	$(BIN)/python -m pytest -q -m "not slow and not train"
 
-test-slow: $(READY) mosquitto ## the device wheel in a clean environment
+test-slow: $(READY) test-packages ## the device wheel in a clean environment
 	$(BIN)/python -m pytest -q -m slow
 
 test-train: $(TRAIN_READY) ## the training recipe's own tests: fitting, resuming, int8 export

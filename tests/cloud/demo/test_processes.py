@@ -52,7 +52,7 @@ def _children() -> set[str]:
 def test_one_that_is_cancelled_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with asyncio.timeout(0.5):
-            await start("never", ("-c", "import time; time.sleep(60)"), tmp_path)
+            await start("never", ("-c", "import signal; signal.pause()"), tmp_path)
 
     before = _children()
     with pytest.raises(TimeoutError):

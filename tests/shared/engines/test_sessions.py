@@ -17,8 +17,7 @@ ENGINES: tuple[Engine, ...] = (OnnxRuntimeEngine(), OpenVinoEngine(), OpenVinoEn
 @pytest.fixture(params=ENGINES, ids=["onnxruntime", "openvino", "openvino-auto"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     found: Engine = request.param
-    if not isinstance(found.probe(), Available):
-        pytest.skip(f"{found.name} is not installed")
+    assert isinstance(found.probe(), Available), f"{found.name} is locked; make setup installs it"
     return found
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cloud.broker.limits import Limits
-from cloud.broker.shell import Server
+from cloud.broker.shell.server import Server
 from shared.errors import InUse, Malformed
 from shared.logs import set_up
 

@@ -23,10 +23,10 @@ from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from cloud.broker.encode import encode
+from cloud.broker.codec.encode import encode
+from cloud.broker.codec.packets import Connect, Disconnect, Version
 from cloud.broker.limits import Limits
 from cloud.broker.mosquitto import RUNNING, Tls, config_text
-from cloud.broker.packets import Connect, Disconnect, Version
 from cloud.broker.settings import BrokerSettings
 from shared.broker_url import parse_url
 from shared.errors import Disconnected, InUse, Unavailable, Unknown

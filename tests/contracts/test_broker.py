@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from cloud.broker.encode import encode
+from cloud.broker.codec.encode import encode
+from cloud.broker.codec.packets import Connect, Publish
 from cloud.broker.launch import BrokerAddress
-from cloud.broker.packets import Connect, Publish
 from tests.brokers import TIMEOUT_S, BrokerKind, Client, MQTTv5, MQTTv311
 
 versions = pytest.mark.parametrize("version", [MQTTv5, MQTTv311], ids=["v5", "v311"])

@@ -14,10 +14,10 @@ from typing import Self
 
 import pytest
 
-from cloud.broker import packets as p
-from cloud.broker.encode import encode
-from cloud.broker.packets import Version
-from cloud.broker.parser import Parser
+from cloud.broker.codec import packets as p
+from cloud.broker.codec.encode import encode
+from cloud.broker.codec.packets import Version
+from cloud.broker.codec.parser import Parser
 
 TIMEOUT_S = 10.0
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cloud.broker import packets as p
-from cloud.broker.encode import encode
+from cloud.broker.codec import packets as p
+from cloud.broker.codec.encode import encode
 from tests.shared.mqtt.node import WAIT_S, Node, settings
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -1,0 +1,98 @@
+"""Packets out of a stream of bytes: as many as one read brought, in one pass. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cloud.broker.codec import packets as p
+from cloud.broker.codec.decode import decode, publish
+from cloud.broker.codec.packets import Version
+from cloud.broker.codec.reasons import BrokenRule, ReasonCode, malformed, protocol_error
+
+CONNECT: Final = 0x10
+
+
+class Parser:
+    """Incremental: keeps what is left of the last read until its packet is whole.
+
+    The bound holds before the body does: a fixed header that announces more than
+    `packet_bytes_max` is refused with 0x95 at once (3.2.2.3.6), so at most that much is buffered.
+    """
+
+    __slots__ = (
+        "_chunks", "_held_bytes", "_is_started", "_packet_bytes_max", "_wanted_bytes", "version",
+    )  # fmt: skip
+
+    def __init__(self, packet_bytes_max: int, version: Version | None = None) -> None:
+        """Expect a CONNECT, which tells the version; with a `version`, anything (client side)."""
+        self.version = version or Version.V5
+        self._is_started = version is not None
+        self._packet_bytes_max = packet_bytes_max
+        self._chunks: list[bytes] = []
+        self._held_bytes = 0
+        self._wanted_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of an unfinished packet."""
+        return self._held_bytes
+
+    def feed(self, data: bytes) -> Iterator[p.Packet]:
+        """Yield each whole packet in what was held and `data`.
+
+        Raises:
+            BrokenRule: after the packets before the fault were yielded; feed nothing more.
+
+        """
+        if self._held_bytes:
+            self._chunks.append(data)
+            self._held_bytes += len(data)
+            if self._held_bytes < self._wanted_bytes:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._held_bytes = 0
+        at, size = 0, len(data)
+        if size and not self._is_started:
+            if data[0] != CONNECT:
+                raise protocol_error("the first packet must be CONNECT")  # 3.1.0-1
+            self._is_started = True
+        while at < size:
+            header = self._fixed_header(data, at, size)
+            if header is None:
+                break
+            body_at, end = header
+            if end > size:
+                self._wanted_bytes = end - at
+                break
+            first = data[at]
+            if first & 0xF0 == 0x30:
+                yield publish(first, data, body_at, end, self.version)
+            else:
+                packet = decode(first, data, body_at, end, self.version)
+                if isinstance(packet, p.Connect):
+                    self.version = packet.version
+                yield packet
+            at = end
+        if at < size:
+            self._chunks.append(data[at:])
+            self._held_bytes = size - at
+
+    def _fixed_header(self, data: bytes, at: int, size: int) -> tuple[int, int] | None:
+        """Where the body starts and ends; None, and two bytes wanted, until that is known."""
+        length = 0
+        for index in range(4):
+            here = at + 1 + index
+            if here >= size:
+                self._wanted_bytes = here - at + 1
+                return None
+            byte = data[here]
+            length |= (byte & 0x7F) << 7 * index
+            if byte < 0x80:
+                if byte == 0 and index:
+                    raise malformed("the remaining length must use its shortest form")
+                end = here + 1 + length
+                if end - at > self._packet_bytes_max:
+                    why = f"{end - at} bytes announced, {self._packet_bytes_max} allowed"
+                    raise BrokenRule(ReasonCode.PACKET_TOO_LARGE, why)
+                return here + 1, end
+        raise malformed("the remaining length has at most four bytes")

@@ -1,0 +1,1 @@
+"""One network connection's side of the protocol, from CONNECT to its end. Pure."""

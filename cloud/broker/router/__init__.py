@@ -1,0 +1,1 @@
+"""All sessions together: who gets what, share groups, retained messages, wills, expiry. Pure."""

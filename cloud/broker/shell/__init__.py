@@ -1,0 +1,1 @@
+"""Sockets, TLS and the clock: feeds `connection`, writes what it gives."""

@@ -1,0 +1,1 @@
+"""Durable sessions, queued and retained messages in SQLite, written in groups."""

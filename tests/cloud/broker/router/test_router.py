@@ -1,0 +1,350 @@
+"""Routing between sessions: share groups, retained messages, wills, expiry."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cloud.broker.codec.packets import Subscription
+from cloud.broker.codec.reasons import BrokenRule, ReasonCode
+from cloud.broker.limits import Limits
+from cloud.broker.router.router import Router
+from cloud.broker.session.messages import Drop, Message
+from cloud.broker.session.session import Session
+
+LIMITS = Limits()
+PLENTY = 1 << 30
+SHARED = "$share/g/t"
+
+
+class Wire:
+    """A connection: takes everything, acknowledges only when told."""
+
+    def __init__(self, router: Router, client_id: str) -> None:
+        self.router, self.client_id = router, client_id
+
+    def wake(self) -> None:
+        """Nothing to do: tests take when they like."""
+
+    def take_over(self, now: float) -> None:
+        self.router.close(self.router.sessions[self.client_id], None, now)
+
+
+def make(limits: Limits = LIMITS) -> Router:
+    return Router(limits, lambda: "made-up")
+
+
+def join(
+    router: Router, client_id: str, *filters: str, expiry_s: float = 0, clean: bool = False,
+    window: int = 100, now: float = 0, qos: int = 2,
+) -> Session:  # fmt: skip
+    wire = Wire(router, client_id)
+    session, _ = router.open(client_id, wire, now, clean=clean, expiry_s=expiry_s, window=window)
+    for one in filters:
+        router.subscribe(session, Subscription(one, qos), 0, now)  # type: ignore[arg-type]  # 0-2
+    return session
+
+
+def say(router: Router, payload: bytes = b"x", topic: str = "t", now: float = 0, **more: object
+) -> int:  # fmt: skip
+    fields = {"qos": 1, **more}
+    return router.publish(Message(topic, payload, **fields), now)  # type: ignore[arg-type]
+
+
+def got(session: Session, now: float = 0) -> list[bytes]:
+    sent = session.take(now, PLENTY)
+    return [one.delivery.message.payload for one in sent if one.delivery is not None]
+
+
+def test_the_publisher_hears_how_it_went() -> None:
+    router = make(Limits(queued_bytes_max=2_000, packet_bytes_max=2_000))
+    assert say(router) == ReasonCode.NO_MATCHING_SUBSCRIBERS
+    one = join(router, "1", "t")
+    assert say(router) == 0
+    assert say(router, bytes(1_900)) == ReasonCode.QUOTA_EXCEEDED
+    join(router, "2", "t")
+    assert say(router, bytes(1_800)) == 0  # one of two has room
+    assert one.dropped[Drop.QUEUE_FULL] == 2
+    assert router.dropped() == {Drop.QUEUE_FULL: 2}
+
+
+def test_the_least_loaded_member_is_next_and_equals_take_turns() -> None:
+    router = make()
+    one, two = join(router, "1", SHARED), join(router, "2", SHARED)
+    for index in range(4):
+        say(router, str(index).encode())
+    assert (got(one), got(two)) == ([b"0", b"2"], [b"1", b"3"])
+    two.acknowledge(1)
+    two.acknowledge(2)
+    say(router, b"4")
+    say(router, b"5")
+    assert (got(one), got(two)) == ([], [b"4", b"5"])
+
+
+def test_a_full_member_is_passed_over_and_nothing_counts_as_dropped() -> None:
+    router = make(Limits(queued_bytes_max=2_000, packet_bytes_max=2_000))
+    one, two = join(router, "1", SHARED), join(router, "2", SHARED)
+    router.subscribe(one, Subscription("only", 1), 0, 0)
+    say(router, bytes(1_500), topic="only")
+    got(one)
+    say(router, b"small")  # both take turns, two is less loaded
+    assert say(router, bytes(1_000)) == 0
+    assert len(got(two)) == 2
+    assert not router.dropped()
+
+
+def test_a_dying_members_messages_go_to_the_others() -> None:
+    router = make()
+    doomed = join(router, "1", SHARED)
+    for index in range(3):
+        say(router, str(index).encode())
+    got(doomed)
+    doomed.acknowledge(2)
+    other = join(router, "2", SHARED)
+    router.close(doomed, None, 0)
+    assert got(other) == [b"0", b"2"]
+    assert not router.dropped()
+
+
+def test_with_nobody_connected_a_lasting_session_keeps_them_for_the_next() -> None:
+    router = make()
+    keeper = join(router, "1", SHARED, expiry_s=100)
+    router.close(keeper, None, 0)
+    assert say(router, b"waits") == 0
+    comer = join(router, "2", SHARED)
+    assert got(comer) == [b"waits"]
+    assert not keeper.pending
+
+
+def test_a_connected_member_comes_before_an_idle_one_that_is_away() -> None:
+    router = make()
+    away = join(router, "1", SHARED, expiry_s=100)
+    router.close(away, None, 0)
+    here = join(router, "2", SHARED)
+    for _ in range(3):
+        say(router)
+    assert (away.pending, here.pending) == (0, 3)
+
+
+def test_with_all_away_messages_stay_where_they_are() -> None:
+    router = make()
+    away = join(router, "1", SHARED, expiry_s=100)
+    router.close(away, None, 0)
+    last = join(router, "2", SHARED, expiry_s=100)
+    say(router)
+    router.close(last, None, 0)
+    assert (away.pending, last.pending) == (0, 1)
+
+
+def test_the_last_members_end_is_counted() -> None:
+    router = make()
+    last = join(router, "1", SHARED)
+    say(router)
+    router.close(last, None, 0)
+    assert router.dropped() == {Drop.SESSION_ENDED: 1}
+    assert say(router) == ReasonCode.NO_MATCHING_SUBSCRIBERS
+
+
+def test_a_qos_2_message_already_sent_stays_with_its_member() -> None:
+    router = make()
+    doomed = join(router, "1", SHARED, expiry_s=100)
+    say(router, b"sent", qos=2)
+    got(doomed)
+    say(router, b"waiting", qos=2)
+    other = join(router, "2", SHARED)
+    router.close(doomed, None, 0)
+    assert got(other) == [b"waiting"]
+    assert doomed.pending == 1
+
+
+def test_retained_messages_are_bounded_and_expire() -> None:
+    router = make(Limits(retained_max=2))
+    assert say(router, topic="a", retain=True, expires_at=5.0) == 0x10
+    say(router, topic="b", retain=True)
+    assert say(router, topic="c", retain=True, now=4) == ReasonCode.QUOTA_EXCEEDED
+    assert say(router, topic="b", payload=b"new", retain=True, now=4) == 0x10
+    say(router, topic="c", retain=True, now=6)  # a has expired and makes room
+    assert list(router.retained.messages) == ["b", "c"]
+    say(router, topic="b", payload=b"", retain=True)
+    say(router, topic="c", payload=b"", retain=True)
+    assert router.retained.held_bytes == 0
+
+
+def test_retained_bytes_are_bounded() -> None:
+    router = make(Limits(retained_bytes_max=1_500))
+    assert say(router, bytes(1_000), "a", retain=True) == 0x10
+    assert say(router, bytes(1_000), "b", retain=True) == ReasonCode.QUOTA_EXCEEDED
+    assert say(router, bytes(1_200), "a", retain=True) == 0x10  # replaces, so it fits
+
+
+def test_an_expired_retained_message_is_not_sent() -> None:
+    router = make()
+    say(router, topic="a", retain=True, expires_at=5.0)
+    assert got(join(router, "1", "a", now=4), 4) == [b"x"]
+    assert got(join(router, "2", "#", now=5), 5) == []
+    assert not router.retained.messages
+
+
+def test_share_groups_get_no_retained_messages() -> None:
+    router = make()
+    say(router, retain=True)
+    assert got(join(router, "1", SHARED)) == []
+
+
+def test_a_session_ends_after_its_expiry_and_not_before() -> None:
+    router = make()
+    for now in (0.0, 5.0):  # a return in between starts the time again
+        session = join(router, "1", "t", expiry_s=10, now=now)
+        router.close(session, None, now)
+    assert router.due_at() == 10.0
+    router.expire(10.0)
+    assert "1" in router.sessions
+    assert router.due_at() == 15.0
+    router.expire(15.0)
+    assert not router.sessions
+    assert router.due_at() is None
+    assert say(router) == ReasonCode.NO_MATCHING_SUBSCRIBERS
+
+
+def test_a_flapping_client_costs_one_timer() -> None:
+    router = make()
+    for now in range(100):
+        router.close(join(router, "1", expiry_s=1_000, now=now), None, now)
+    assert len(router._timers) == 1
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "expiry_s", "at"), [(0, 100, 0), (5, 100, 5), (500, 100, 100), (5, 0, 0)]
+)
+def test_a_will_comes_after_its_delay_or_with_the_end(
+    delay_s: float, expiry_s: float, at: float
+) -> None:
+    router = make()
+    watcher = join(router, "w", "will")
+    doomed = join(router, "1", expiry_s=expiry_s)
+    router.close(doomed, (Message("will", b"gone", 1), delay_s), 0)
+    if at:
+        router.expire(at - 0.5)
+        assert got(watcher) == []
+        router.expire(at)
+    assert got(watcher) == [b"gone"]
+
+
+def test_a_return_calls_a_will_off_and_a_clean_start_does_not() -> None:
+    router = make()
+    watcher = join(router, "w", "will")
+    for clean in (False, True):
+        doomed = join(router, "1", expiry_s=100)
+        router.close(doomed, (Message("will", b"gone", 1), 5.0), 0)
+        join(router, "1", expiry_s=100, clean=clean, now=1)
+        router.expire(50)
+        assert got(watcher) == ([b"gone"] if clean else [])
+
+
+def test_sessions_and_subscriptions_are_bounded() -> None:
+    router = make(replace(LIMITS, sessions_max=1, subscriptions_max=1))
+    one = join(router, "1", "a")
+    assert router.subscribe(one, Subscription("b"), 0, 0) == ReasonCode.QUOTA_EXCEEDED
+    assert router.subscribe(one, Subscription("a", 1), 0, 0) == 1
+    assert router.subscribe(one, Subscription("a+"), 0, 0) == ReasonCode.TOPIC_FILTER_INVALID
+    assert router.subscribe(one, Subscription("$share/g"), 0, 0) == ReasonCode.TOPIC_FILTER_INVALID
+    with pytest.raises(BrokenRule) as caught:
+        join(router, "2")
+    assert caught.value.reason is ReasonCode.QUOTA_EXCEEDED
+
+
+def test_unsubscribe() -> None:
+    router = make()
+    one = join(router, "1", "t", SHARED)
+    assert router.unsubscribe(one, "t", 0) == 0
+    assert router.unsubscribe(one, SHARED, 0) == 0
+    assert router.unsubscribe(one, SHARED, 0) == ReasonCode.NO_SUBSCRIPTION_EXISTED
+    assert say(router) == ReasonCode.NO_MATCHING_SUBSCRIBERS
+
+
+NAMES = st.sampled_from(["1", "2", "3"])
+
+
+class ShareGroupRules(RuleBasedStateMachine):
+    """Every QoS 1 message to a share group is with exactly one member until acknowledged.
+
+    One member never leaves the group (its session outlives its connection), so nothing may be
+    dropped whoever connects, dies, starts clean or acknowledges what.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = make()
+        self.published = 0
+        self.done: set[bytes] = set()
+        self.now = 0.0
+        join(self.router, "keeper", SHARED, expiry_s=1e6)
+
+    @rule(name=NAMES, expiry_s=st.sampled_from([0, 5, 1e6]), clean=st.booleans(),
+          window=st.integers(1, 3))  # fmt: skip
+    def connect(self, name: str, expiry_s: float, window: int, *, clean: bool) -> None:
+        join(self.router, name, SHARED, expiry_s=expiry_s, clean=clean, window=window,
+             now=self.now)  # fmt: skip
+
+    @rule(window=st.integers(1, 3))
+    def keeper_returns(self, window: int) -> None:
+        join(self.router, "keeper", SHARED, expiry_s=1e6, window=window, now=self.now)
+
+    @rule(name=NAMES | st.just("keeper"))
+    def die(self, name: str) -> None:
+        session = self.router.sessions.get(name)
+        if session is not None and session.link is not None:
+            self.router.close(session, None, self.now)
+
+    @rule(name=NAMES)
+    def leave(self, name: str) -> None:
+        session = self.router.sessions.get(name)
+        if session is not None and not session.pending:
+            self.router.unsubscribe(session, SHARED, self.now)
+
+    @rule(count=st.integers(1, 5))
+    def publish(self, count: int) -> None:
+        for _ in range(count):
+            assert say(self.router, str(self.published).encode(), now=self.now) == 0
+            self.published += 1
+
+    @rule(name=NAMES | st.just("keeper"), count=st.integers(0, 3))
+    def read(self, name: str, count: int) -> None:
+        session = self.router.sessions.get(name)
+        if session is None or session.link is None:
+            return
+        session.take(self.now, PLENTY)
+        for packet_id, entry in list(session.inflight.items())[:count]:
+            assert entry.delivery is not None
+            assert entry.delivery.message.payload not in self.done
+            self.done.add(entry.delivery.message.payload)
+            session.acknowledge(packet_id)
+
+    @precondition(lambda self: self.now < 1e5)
+    @rule()
+    def time_passes(self) -> None:
+        self.now += 3
+        self.router.expire(self.now)
+
+    @invariant()
+    def each_message_is_with_one_member(self) -> None:
+        held = Counter[bytes]()
+        for session in self.router.sessions.values():
+            held.update(one.message.payload for one in session.queue)
+            held.update(
+                one.delivery.message.payload for one in session.inflight.values() if one.delivery
+            )
+        want = {str(index).encode() for index in range(self.published)} - self.done
+        assert dict(held) == dict.fromkeys(want, 1)
+
+    @invariant()
+    def bytes_are_accounted_for(self) -> None:
+        held = sum(one.held_bytes for one in self.router.sessions.values())
+        assert held == self.router.budget.used_bytes
+
+
+ShareGroupRules.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+test_share_group_rules = ShareGroupRules.TestCase

@@ -7,40 +7,25 @@ A client id may hold any character, `/` and `..` included, and clients and proxi
 paths: it travels in the JSON body of `kick` and in the query of `sessions`, never in a path.
 """
 
-import asyncio
-import contextlib
-import logging
-import os
-import socket
-import stat
-from collections.abc import AsyncGenerator
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final, Protocol
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from cloud.broker.operations import metrics
+from cloud.broker.operations.problems import problem, reporting
 from cloud.broker.operations.status import SessionPage, Status
 from shared.config import in_words
-from shared.errors import HybridgeError, InUse, Malformed, Refused, Unknown
-from shared.http_noise import quiet_logger
+from shared.errors import Malformed, Unknown
 
-log = logging.getLogger(__name__)
-
-SOCKET_NAME: Final = "admin.sock"
-SOCKET_PATH_BYTES_MAX: Final = 107
-"""unix(7): `sun_path` has 108 bytes, one of them the final NUL."""
 BODY_BYTES_MAX: Final = 512 * 1024
 """A client id is 65,535 bytes at most, and up to six times that in JSON."""
-CONNECTIONS_MAX: Final = 64
-"""Of each listener: scrapers and operators, never devices."""
-IDLE_S_MAX: Final = 10.0
-"""Without a whole request head."""
-DRAIN_S_MAX: Final = 2.0
-"""For requests in flight when the broker stops."""
+
+STATUS: Final = TypeAdapter(Status)
+"""The body of GET /status."""
+SESSION_PAGE: Final = TypeAdapter(SessionPage)
+"""The body of GET /sessions."""
 
 
 class Kick(BaseModel):
@@ -54,7 +39,7 @@ class Kick(BaseModel):
 
 
 class Operable(Protocol):
-    """What the broker's shell offers to its operator."""
+    """What the broker offers to its operator; `overview.Overview` is one."""
 
     async def status(self) -> Status:
         """Count everything."""
@@ -63,4 +48,66 @@ class Operable(Protocol):
         """Give a page of sessions; raises `Malformed` for a limit out of bounds."""
 
     def kick(self, client_id: str, *, forget: bool) -> bool:
-        """Close a client's connection with 0x98; False if it has no session here."""
+        """Close a client's connection with 0x98; False if there is no such session."""
+
+
+def numbers(broker: Operable) -> web.Application:
+    """The application for a TCP port: /metrics and /healthz, and nothing to change."""
+
+    async def scrape(_: web.Request) -> web.Response:
+        text = metrics.exposition(await broker.status())
+        return web.Response(body=text, headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    async def health(_: web.Request) -> web.Response:
+        store = (await broker.status()).store
+        if store is not None and store.is_failing:
+            why = "the store cannot commit: acknowledgements wait; see the log"
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, why)
+        return web.json_response({"healthy": True})
+
+    app = web.Application(middlewares=[reporting], client_max_size=BODY_BYTES_MAX)
+    app.router.add_get("/metrics", scrape)
+    app.router.add_get("/healthz", health)
+    return app
+
+
+def everything(broker: Operable) -> web.Application:
+    """The application for the Unix socket."""
+
+    async def status(_: web.Request) -> web.Response:
+        return _json(STATUS.dump_json(await broker.status()))
+
+    async def sessions(request: web.Request) -> web.Response:
+        asked = request.query
+        page = broker.page(
+            after=asked.get("after", ""),
+            prefix=asked.get("prefix", ""),
+            limit=_integer(asked.get("limit", "100")),
+        )
+        return _json(SESSION_PAGE.dump_json(page))
+
+    async def kick(request: web.Request) -> web.Response:
+        try:
+            asked = Kick.model_validate_json(await request.read())
+        except ValidationError as error:
+            raise Malformed(f"body: {in_words(error)}") from error
+        if not broker.kick(asked.client_id, forget=asked.forget):
+            raise Unknown(f"no session of client {asked.client_id!r} is here")
+        return web.json_response({"kicked": asked.client_id})
+
+    app = numbers(broker)
+    app.router.add_get("/status", status)
+    app.router.add_get("/sessions", sessions)
+    app.router.add_post("/sessions/kick", kick)
+    return app
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise Malformed(f"limit is {text[:40]!r}; give a number") from error

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from cloud.broker.operations.counts import Counts
 from cloud.broker.operations.status import (
@@ -23,9 +23,19 @@ SLICE: Final = 1_000
 """Sessions counted at a time: 0.4 ms."""
 
 
+class Kicker(Protocol):
+    """Ends a client's connection for the operator; the shell has one."""
+
+    def __call__(self, client_id: str, *, forget: bool) -> bool:
+        """Send DISCONNECT 0x98 and close, and end the session too if `forget`.
+
+        False if there is no such session.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What `Admin` and the publisher of `$SYS` ask; the shell makes one."""
+    """The broker as its operator sees it (`admin.Operable`); the shell makes one."""
 
     router: Router
     counts: Counts
@@ -36,6 +46,7 @@ class Overview:
     """The broker's clock, seconds."""
     started_at: float
     """On that clock."""
+    kicker: Kicker
     store: StoreFigures | None = None
 
     async def status(self) -> Status:
@@ -55,3 +66,7 @@ class Overview:
         """Give one page of sessions; `session_page` says which, and what it raises."""
         now = self.clock()
         return session_page(self.router, self.locate, now, after=after, prefix=prefix, limit=limit)
+
+    def kick(self, client_id: str, *, forget: bool) -> bool:
+        """Close a client's connection; False if there is no such session."""
+        return self.kicker(client_id, forget=forget)

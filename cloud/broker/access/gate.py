@@ -1,0 +1,194 @@
+"""Who is let in, and as whom. Pure but for the slow hash that `PasswordCheck.run` computes.
+
+A CONNECT is judged in this order (3.1.3.1, 3.1.3.5, 3.1.3.6; 5.4 leaves the means to the server):
+
+1. The owner: the process that launched the broker shows a secret made for this run. Any client
+   identifier, no topic rules. Its user name is taken: with another password it is refused.
+2. A client certificate: its common name is the user name; no password is needed or looked at. A
+   CONNECT that names another user is refused with 0x87, not quietly renamed as Mosquitto does: it
+   is a mistake in a configuration or an attempt. The client identifier is bound to the name: the
+   same, or `name/...`, or empty, which stands for the name. So no device takes over the session of
+   another. (An identifier with `/` satisfies no %c pattern; write ACLs for such clients with %u.)
+3. A user name, where there is a password file: 0x86 unless the password is right. It never falls
+   back to anonymous.
+4. Anything else is anonymous, if that is allowed. A user name that nothing can check is a claim,
+   not an identity: it is dropped, and neither `user` lines nor %u of an ACL apply. Refusing it
+   would lock out clients that fill the field in from habit, and would protect nothing.
+
+A right password is remembered for the life of a `Gate`, as a keyed hash, so that a fleet that
+reconnects does not pay the slow hash again. Files read anew make a new `Gate`, which knows nothing.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from cloud.broker.access.acl import Acl
+from cloud.broker.access.identity import Identity
+from cloud.broker.access.passwords import Passwords
+from cloud.broker.access.rules import OPEN, Rules
+from cloud.broker.codec.packets import Connect
+from cloud.broker.codec.reasons import BrokenRule, ReasonCode
+from shared.errors import Malformed
+
+SECRET_BYTES_MIN: Final = 16
+"""Of the owner's secret, which is compared without a slow hash."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A client that may connect."""
+
+    client_id: str
+    identity: Identity
+    rules: Rules
+    is_assigned: bool
+    """The client identifier was empty and this one stands for it: tell the client (3.2.2.3.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordCheck:
+    """The slow part of letting a client in: run it on a thread, never on the event loop."""
+
+    _gate: "Gate"
+    _connect: Connect
+
+    def run(self) -> Admission:
+        """Check the password: some 40 ms and 16 MB.
+
+        Raises:
+            BrokenRule: 0x86, for an unknown user as for a wrong password, after the same time.
+
+        """
+        return self._gate.check_password(self._connect)
+
+
+class Gate:
+    """Judges each CONNECT by the files as they were read."""
+
+    def __init__(
+        self,
+        passwords: Passwords | None,
+        acl: Acl | None,
+        *,
+        allow_anonymous: bool,
+        owner: tuple[str, bytes] | None,
+        new_client_id: Callable[[], str],
+    ) -> None:
+        """Keep the rules; `owner` is a user name and a secret of random bytes.
+
+        Raises:
+            Malformed: the secret is too short to be one.
+
+        """
+        if owner is not None and len(owner[1]) < SECRET_BYTES_MIN:
+            raise Malformed(f"the owner's secret: give at least {SECRET_BYTES_MIN} random bytes")
+        self._passwords = passwords
+        self._acl = acl
+        self._allow_anonymous = allow_anonymous
+        self._owner = owner
+        self._new_client_id = new_client_id
+        self._key = secrets.token_bytes(32)
+        self._verified: dict[str, bytes] = {}
+        """One keyed hash for each user of the file at most, which bounds it."""
+
+    def identify(self, connect: Connect, certificate_name: str | None) -> Admission | PasswordCheck:
+        """Judge a CONNECT; `certificate_name` is the verified certificate's common name, or "".
+
+        None says that the connection showed no certificate.
+
+        Raises:
+            BrokenRule: 0x85 for a client identifier, 0x86 for missing or wrong credentials, 0x87
+                for a certificate that names nobody or another than the CONNECT.
+
+        """
+        if _CONTROL.search(connect.client_id):
+            # 1.5.4 lets a server refuse them; they would forge lines of logs and of `sessions`
+            why = "a client identifier holds a control character"
+            raise BrokenRule(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, why)
+        if self._owner is not None and connect.username == self._owner[0]:
+            if not hmac.compare_digest(connect.password or b"", self._owner[1]):
+                raise _bad_credentials()
+            return self._admit(connect, connect.username, is_owner=True)
+        if certificate_name is not None:
+            return self._by_certificate(connect, certificate_name)
+        if connect.username is not None and self._passwords is not None:
+            if connect.password is None:
+                raise _bad_credentials()
+            remembered = self._verified.get(connect.username, b"")
+            if hmac.compare_digest(remembered, self._hash(connect.username, connect.password)):
+                return self._admit(connect, connect.username)
+            return PasswordCheck(self, connect)
+        if not self._allow_anonymous:
+            raise _bad_credentials()
+        return self._admit(connect, None)
+
+    def check_password(self, connect: Connect) -> Admission:
+        """Do what `PasswordCheck.run` says; safe on any thread."""
+        username, password = connect.username, connect.password
+        assert self._passwords is not None
+        assert username is not None
+        assert password is not None
+        if not self._passwords.verify(username, password):
+            raise _bad_credentials()
+        self._verified[username] = self._hash(username, password)  # atomic
+        return self._admit(connect, username)
+
+    def rules_for(self, identity: Identity) -> Rules:
+        """Give the topic rules for a client: a session of the store, or any after a reload."""
+        return OPEN if self._acl is None or identity.is_owner else self._acl.rules(identity)
+
+    def keeps(self, identity: Identity, certificate_name: str | None, before: "Gate") -> bool:
+        """Say whether a client that `before` let in may stay, now that the files were read anew.
+
+        It may unless its way in is gone: its line of the password file was changed or removed, or
+        it is anonymous and that is no longer allowed.
+        """
+        if identity.is_owner or certificate_name is not None:
+            return True
+        if identity.username is None:
+            return self._allow_anonymous
+        line = self._line(identity.username)
+        return line is not None and line == before._line(identity.username)  # noqa: SLF001  its own
+
+    def _line(self, username: str) -> object:
+        return None if self._passwords is None else self._passwords.entries.get(username)
+
+    def _by_certificate(self, connect: Connect, name: str) -> Admission:
+        if not name or _CONTROL.search(name) or any(mark in name for mark in "+#/"):
+            why = f"certificate name {name[:80]!r}: it must not be empty or hold + # /"
+            raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
+        if connect.username is not None and connect.username != name:
+            why = f"the certificate of {name!r} does not speak for user {connect.username[:80]!r}"
+            raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
+        asked = connect.client_id
+        if asked and asked != name and not asked.startswith(name + "/"):
+            why = f"client identifier {asked[:80]!r}: want {name!r} or {name + '/...'!r}"
+            raise BrokenRule(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, why)
+        return self._admit(connect, name, assigned=name)
+
+    def _admit(
+        self,
+        connect: Connect,
+        username: str | None,
+        *,
+        assigned: str | None = None,
+        is_owner: bool = False,
+    ) -> Admission:
+        client_id = connect.client_id or assigned or self._new_client_id()
+        identity = Identity(client_id, username, is_owner)
+        return Admission(client_id, identity, self.rules_for(identity), not connect.client_id)
+
+    def _hash(self, username: str, password: bytes) -> bytes:
+        name = username.encode()
+        length = len(name).to_bytes(4, "big")  # parts the two
+        return blake2b(length + name + password, key=self._key).digest()
+
+
+def _bad_credentials() -> BrokenRule:
+    return BrokenRule(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name and password are not right")

@@ -1,1 +1,5 @@
-"""Who may connect, publish and subscribe: passwords, certificates, topic rules, rates. Pure."""
+"""Who may connect, publish and subscribe: passwords, certificates, topic rules, rates.
+
+`gate` judges a CONNECT and makes an `identity`; `acl` parses the topic rules and gives each identity
+its `rules`, which stand on `filters`. All of it is pure but `files`, which reads the two files.
+"""

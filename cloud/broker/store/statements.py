@@ -57,7 +57,7 @@ def _put(table: str, columns: int) -> Statement:
 
 
 def _drop(table: str, key: str, columns: int = 1) -> Statement:
-    return Statement(f"DELETE FROM {table} WHERE {key} IN (VALUES {{}})", columns)  # noqa: S608  constants
+    return Statement(f"DELETE FROM {table} WHERE {key} IN (SELECT * FROM (VALUES {{}}))", columns)  # noqa: S608  constants
 
 
 _PUT_MESSAGES: Final = _put("messages", len(MessageRow._fields))

@@ -14,7 +14,8 @@ from cloud.broker.limits import Limits
 from cloud.broker.operations.counts import Counts
 from cloud.broker.router.router import Router
 from cloud.broker.session.messages import Drop
-from cloud.broker.session.session import Link, Session
+from cloud.broker.session.outgoing import Link
+from cloud.broker.session.session import Session
 from shared.errors import Malformed
 
 PAGE_MAX: Final = 1_000
@@ -175,7 +176,7 @@ def status_of(
         sessions_connected=connected,
         sessions_offline=sessions - connected,
         subscriptions=tally.subscriptions,
-        retained_messages=len(router.retained.messages),
+        retained_messages=router.retained.count,
         retained_bytes=router.retained.held_bytes,
         queued_messages=tally.queued,
         queued_bytes=router.budget.used_bytes,
@@ -192,7 +193,7 @@ def session_status(session: Session, presence: Presence | None, now: float) -> S
     ends_at = session.ends_at
     return SessionStatus(
         client_id=session.client_id,
-        username=getattr(session, "username", None),
+        username=session.username,
         is_connected=session.link is not None,
         address=presence.address if presence is not None else None,
         connected_s=round(now - presence.since, 3) if presence is not None else None,

@@ -6,7 +6,7 @@ network looks at could speak to the broker. Programs send none.
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Set
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
@@ -32,7 +32,7 @@ async def websockets_listening(
     host: str,
     port: int,
     tls: ssl.SSLContext | None = None,
-    origins: Set[str] = frozenset(),
+    origins: frozenset[str] = frozenset(),
 ) -> AsyncGenerator[tuple[str, int]]:
     """Take MQTT over WebSockets for `server`; yields the address bound. Raises `InUse`.
 
@@ -72,7 +72,7 @@ async def websockets_listening(
         await runner.cleanup()
 
 
-def _application(server: Server, origins: Set[str]) -> web.Application:
+def _application(server: Server, origins: frozenset[str]) -> web.Application:
     async def upgrade(request: web.Request) -> web.StreamResponse:
         if (refusal := _refusal(request, origins)) is not None:
             status, why = refusal
@@ -94,7 +94,7 @@ def _application(server: Server, origins: Set[str]) -> web.Application:
     return app
 
 
-def _refusal(request: web.Request, origins: Set[str]) -> tuple[HTTPStatus, str] | None:
+def _refusal(request: web.Request, origins: frozenset[str]) -> tuple[HTTPStatus, str] | None:
     """Why a request opens no WebSocket; None: it may."""
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is not None and origin not in origins:

@@ -1,9 +1,13 @@
 """How two topic filters relate: one covers another, or both share a topic (section 4.7). Pure."""
 
+from typing import Final
+
+_TWINS: Final = {"+/#": "#", "/#": "/+/#"}
+"""Filters that match the same topics though their levels differ: no topic is empty (4.7.3-1)."""
+
 
 def _levels(topic_filter: str) -> list[str]:
-    # every topic has a first level, so these two match the same; nowhere else does that hold
-    return ["#"] if topic_filter == "+/#" else topic_filter.split("/")
+    return _TWINS.get(topic_filter, topic_filter).split("/")
 
 
 def _parted_by_dollar(wild: str, named: str) -> bool:
@@ -33,8 +37,8 @@ def overlaps(one: str, other: str) -> bool:
     """Say whether some topic is matched by both filters. Exact for well formed filters."""
     if _parted_by_dollar(one, other) or _parted_by_dollar(other, one):
         return False
-    ones = one.split("/")
-    others = other.split("/")
+    ones = _levels(one)
+    others = _levels(other)
     for left, right in zip(ones, others, strict=False):
         if "#" in (left, right):
             return True

@@ -20,8 +20,8 @@ from cloud.broker.session.records import (
     SubscriptionRow,
 )
 
-ROWS_PER_STEP: Final = 128
-BYTES_PER_STEP: Final = 256 * 1024
+ROWS_PER_STEP: Final = 256
+BYTES_PER_STEP: Final = 512 * 1024
 """Payload bytes; one message may be longer."""
 
 Step = tuple[str, list[Any]]

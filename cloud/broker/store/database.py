@@ -33,6 +33,8 @@ _WAL_PAGES: Final = 4_000
 _WAL_BYTES_KEPT: Final = 16 * 1024 * 1024
 """What is left of a log that one long transaction made longer."""
 _CACHE_KIB: Final = 16 * 1024
+_SHRUNK_PAGES: Final = 16_384
+"""64 MB: more than this free and less than this in use is worth a `VACUUM` at the start (0.3 s)."""
 _NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 _HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _NO_RIGHT: Final = frozenset(
@@ -118,7 +120,6 @@ class Database:
     def _open(self, synchronous: Synchronous) -> None:
         execute = self._connection.execute
         execute("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: then there is no -shm file either
-        execute("PRAGMA secure_delete = OFF")  # Debian's default would write zeros over payloads
         execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA synchronous = {synchronous}")
         execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
@@ -139,6 +140,22 @@ class Database:
                 f"{self._path}: written by a newer broker (format {version}, this one reads "
                 f"{schema.VERSION}); update the broker, or move the file away to start empty"
             )
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Give the disk back what a burst took, where that is quick.
+
+        While the broker runs, free pages are only used again: the file stays as large as what
+        waited at the worst moment, which the limits bound.
+        """
+        execute = self._connection.execute
+        (free,) = execute("PRAGMA freelist_count").fetchone()
+        (pages,) = execute("PRAGMA page_count").fetchone()
+        if pages - free <= _SHRUNK_PAGES <= free:
+            try:
+                execute("VACUUM")
+            except sqlite3.OperationalError as error:  # it takes room to make room
+                log.warning("store_not_shrunk", extra={"why": str(error)})
 
     def _read(self) -> Snapshot:
         execute = self._connection.execute
@@ -150,8 +167,17 @@ class Database:
                 )
             ],
             deliveries=[
-                DeliveryRow(number, client, message, qos, retain == 1, identifiers_of(ids), *rest)
-                for number, client, message, qos, retain, ids, *rest in execute(
+                DeliveryRow(
+                    number,
+                    client,
+                    message,
+                    qos,
+                    retain == 1,
+                    identifiers_of(ids) if ids else (),
+                    share,
+                    packet_id,
+                )  # fmt: skip
+                for number, client, message, qos, retain, ids, share, packet_id in execute(
                     "SELECT * FROM deliveries ORDER BY delivery_id"
                 )
             ],

@@ -9,6 +9,7 @@ it is acknowledged meanwhile.
 """
 
 import asyncio
+import contextlib
 import logging
 import sys
 import time
@@ -141,9 +142,7 @@ class Committer:
         while True:
             if not self._closing.is_set():
                 await self._pending.wait()
-                wait_s = self._due_at - loop.time()
-                if wait_s > 0 and not self._closing.is_set():
-                    await asyncio.sleep(wait_s)
+                await self._is_closing_within(self._due_at - loop.time())
             self._pending.clear()
             if not self._changes.is_empty:
                 return True
@@ -164,19 +163,24 @@ class Committer:
                 self._done(rows_in(batch), loop.time() - started)
                 return True
             if not self._closing.is_set():
-                try:
-                    async with asyncio.timeout(retry_s):
-                        await self._closing.wait()
-                except TimeoutError:
-                    retry_s = min(2 * retry_s, self._retry_s_max)
-                else:
-                    retry_s = self._retry_s_min
+                is_closing = await self._is_closing_within(retry_s)
+                retry_s = self._retry_s_min if is_closing else self._longer(retry_s)
             elif loop.time() < self._given_up_at:
                 await asyncio.sleep(min(retry_s, self._given_up_at - loop.time()))
-                retry_s = min(2 * retry_s, self._retry_s_max)
+                retry_s = self._longer(retry_s)
             else:
                 self._lost(batch)
                 return False
+
+    def _longer(self, retry_s: float) -> float:
+        return min(2 * retry_s, self._retry_s_max)
+
+    async def _is_closing_within(self, wait_s: float) -> bool:
+        if wait_s > 0 and not self._closing.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._closing.wait()
+        return self._closing.is_set()
 
     def _failed(self, error: Unavailable) -> None:
         self.failures += 1

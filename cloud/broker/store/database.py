@@ -176,7 +176,7 @@ class Database:
                     identifiers_of(ids) if ids else (),
                     share,
                     packet_id,
-                )  # fmt: skip
+                )
                 for number, client, message, qos, retain, ids, share, packet_id in execute(
                     "SELECT * FROM deliveries ORDER BY delivery_id"
                 )

@@ -1,8 +1,12 @@
+import itertools
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cloud.broker.access.rules import NOTHING, OPEN, REMEMBERED_BYTES_MAX, Rules
+from cloud.broker.codec.topics import matches
 
 
 def test_open_rules_allow_all_but_publishing_to_sys() -> None:
@@ -43,3 +47,27 @@ def test_a_worker_of_many_devices_finds_its_topics_remembered() -> None:
     for topic in topics:
         rules.may_publish(topic)
     assert list(rules._known) == topics
+
+
+levels = st.sampled_from(["a", "b", "+", "$x"])
+filters = st.builds(
+    lambda found, end: "/".join([*found, *end]),
+    st.lists(levels, min_size=1, max_size=3), st.sampled_from([[], ["#"]]),
+)  # fmt: skip
+TOPICS = [
+    "/".join(levels)
+    for count in range(1, 5)
+    for levels in itertools.product(["a", "b", "$x", "z"], repeat=count)
+]
+
+
+@settings(deadline=None)
+@given(st.lists(filters, max_size=3), st.lists(filters, max_size=2), filters)
+def test_a_granted_subscription_brings_only_what_may_be_read(
+    read: list[str], deny: list[str], asked: str
+) -> None:
+    if Rules(tuple(read), (), tuple(deny)).may_subscribe(asked):
+        for topic in TOPICS:
+            if matches(asked, topic):
+                assert any(matches(one, topic) for one in read)
+                assert not any(matches(one, topic) for one in deny)

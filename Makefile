@@ -6,7 +6,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-train
 
-.PHONY: help setup demo test test-slow test-train check format bench models lock test-packages dataset clean
+.PHONY: help setup demo test test-slow test-train check format bench bench-broker models lock test-packages dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -55,6 +55,9 @@ format: $(READY)
 
 bench: $(READY) ## ratios against the floor measured in the same run
 	$(BIN)/python -m simulations.benchmarks
+
+bench-broker: $(READY) test-packages ## the embedded broker beside Mosquitto, the same loads in turn: ten minutes
+	$(BIN)/python -m simulations.broker_bench
 
 models: $(TRAIN_READY) dataset ## train, quantize and calibrate both models: one to two hours on 2 cores
 	$(BIN)/python -m cloud.training.recipe --models models --runs runs

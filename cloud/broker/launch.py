@@ -15,12 +15,14 @@ import json
 import logging
 import os
 import pwd
+import secrets
 import shutil
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from cloud.broker.codec.encode import encode
@@ -35,6 +37,14 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+OWNER_NAME = "hybridge-owner"
+"""User name of the process that started the broker, with a secret made for this run."""
+OWNER_SECRET = "HYBRIDGE_BROKER_OWNER_SECRET"  # noqa: S105  the variable's name, not the secret
+PASSED_ON = (
+    "tls_cert", "tls_key", "tls_ca", "state_dir", "synchronous", "password_file", "acl_file",
+    "websocket_port", "metrics_port", "sys_interval_s",
+)  # fmt: skip
+"""Settings that are options of `python -m cloud.broker` under the same name."""
 PORT_TAKEN = 2
 """Exit code of `python -m cloud.broker` when it cannot listen."""
 FREE_PORT_TRIES = 3
@@ -43,7 +53,10 @@ FREE_PORT_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where the broker is. `died` gives its exit code, never set for one we did not start."""
+    """Where the broker is. `died` gives its exit code, never set for one we did not start.
+
+    The user name and password of one that we started are those of its owner, who may do all.
+    """
 
     host: str
     port: int
@@ -52,11 +65,25 @@ class BrokerAddress:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     pid: int | None = None
+    websocket_port: int | None = None
+    metrics_port: int | None = None
 
     async def watch(self) -> None:
         """Wait for the broker to die, and raise `Disconnected` then."""
         code = await asyncio.shield(self.died)
         raise Disconnected(f"the broker (process {self.pid}) ended with code {code}; see its log")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A broker process that takes connections."""
+
+    process: Process
+    port: int
+    owner: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    websocket_port: int | None = None
+    metrics_port: int | None = None
 
 
 @contextlib.asynccontextmanager
@@ -77,12 +104,15 @@ async def broker_running(settings: BrokerSettings) -> AsyncIterator[BrokerAddres
         return
     async with contextlib.AsyncExitStack() as stack:
         start = _start_embedded if settings.kind == "embedded" else _start_mosquitto
-        process, port = await start(settings, stack)
-        watcher = asyncio.create_task(process.wait())
+        started = await start(settings, stack)
+        pid = started.process.pid
+        watcher = asyncio.create_task(started.process.wait())
         stack.push_async_callback(_cancel, watcher)
-        log.info("broker_started", extra={"kind": settings.kind, "port": port, "pid": process.pid})
-        tls = settings.tls_cert is not None
-        yield BrokerAddress(settings.host, port, watcher, tls, pid=process.pid)
+        log.info("broker_started", extra={"kind": settings.kind, "port": started.port, "pid": pid})
+        yield BrokerAddress(
+            settings.host, started.port, watcher, settings.tls_cert is not None,
+            started.owner, started.secret, pid, started.websocket_port, started.metrics_port,
+        )  # fmt: skip
 
 
 async def _cancel(task: "asyncio.Task[int]") -> None:
@@ -105,18 +135,18 @@ async def _stop(process: Process, timeout_s: float) -> None:
         await process.wait()
 
 
-async def _start_embedded(
-    settings: BrokerSettings, stack: contextlib.AsyncExitStack
-) -> tuple[Process, int]:
+async def _start_embedded(settings: BrokerSettings, stack: contextlib.AsyncExitStack) -> Started:
     arguments = ["--host", settings.host, "--port", str(settings.port), "--exit-with-stdin"]
-    for name in ("tls_cert", "tls_key", "tls_ca"):
-        if (path := getattr(settings, name)) is not None:
-            arguments += ["--" + name.replace("_", "-"), str(path)]
+    arguments += ["--allow-anonymous", "yes" if settings.lets_anonymous_in else "no"]
+    for name in PASSED_ON:
+        if (value := getattr(settings, name)) is not None:
+            arguments += ["--" + name.replace("_", "-"), str(value)]
     for one in dataclasses.fields(Limits):
         arguments += ["--" + one.name.replace("_", "-"), str(getattr(settings.limits, one.name))]
+    secret = secrets.token_hex(32)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "cloud.broker", *arguments,
-        stdin=PIPE, stdout=PIPE, start_new_session=True,
+        stdin=PIPE, stdout=PIPE, start_new_session=True, env={**os.environ, OWNER_SECRET: secret},
     )  # fmt: skip
     stack.push_async_callback(_stop, process, settings.stop_timeout_s)
     assert process.stdout is not None
@@ -125,12 +155,14 @@ async def _start_embedded(
         code = await process.wait()
         problem = f"the embedded broker ended with code {code}; its message is on stderr"
         raise InUse(problem) if code == PORT_TAKEN else Unavailable(problem)
-    return process, int(json.loads(line)["port"])
+    ready = json.loads(line)
+    return Started(
+        process, int(ready["port"]), OWNER_NAME, secret, ready["websocket_port"],
+        ready["metrics_port"],
+    )  # fmt: skip
 
 
-async def _start_mosquitto(
-    settings: BrokerSettings, stack: contextlib.AsyncExitStack
-) -> tuple[Process, int]:
+async def _start_mosquitto(settings: BrokerSettings, stack: contextlib.AsyncExitStack) -> Started:
     program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
     if program is None:
         raise Unknown("mosquitto is not installed: apt-get install mosquitto, or kind 'embedded'")
@@ -144,7 +176,7 @@ async def _start_mosquitto(
             drain = asyncio.create_task(_log_lines(process.stderr))
             stack.callback(drain.cancel)
             await _before_deadline(_first_answer(settings.host, port), settings, "answer")
-            return process, port
+            return Started(process, port)
         if settings.port or last:
             raise (InUse if "in use" in said else Unavailable)(f"mosquitto did not start: {said}")
     raise AssertionError("unreachable: the last try returns or raises")
@@ -160,8 +192,9 @@ async def _spawn_mosquitto(program: str, settings: BrokerSettings, port: int) ->
     config = state_dir / "mosquitto.conf"
     text = config_text(
         host=settings.host, port=port, state_dir=state_dir.resolve(), limits=settings.limits,
-        allow_anonymous=settings.allow_anonymous, run_as=pwd.getpwuid(os.getuid()).pw_name,
-        tls=tls,
+        allow_anonymous=settings.lets_anonymous_in, run_as=pwd.getpwuid(os.getuid()).pw_name,
+        tls=tls, password_file=_absolute(settings.password_file),
+        acl_file=_absolute(settings.acl_file),
     )  # fmt: skip
     config.write_text(text, encoding="utf-8")
     setpriv = shutil.which("setpriv")
@@ -201,6 +234,10 @@ async def _first_answer(host: str, port: int) -> None:
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return path.resolve() if path is not None else None
 
 
 async def _log_lines(stderr: asyncio.StreamReader) -> None:

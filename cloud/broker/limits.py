@@ -15,6 +15,16 @@ class Limits:
     """Open connections, with or without a CONNECT; one more is closed at once."""
     connect_timeout_s: float = 10.0
     """From the connection to a whole CONNECT; a slow link needs one round trip and TLS."""
+    packet_timeout_s: float = 30.0
+    """From a packet's first byte to its last; a slow link sends the largest packet in this time,
+    a peer that trickles bytes to hold memory does not."""
+    connects_per_s_max: float = 1_000.0
+    """CONNECTs judged, over all clients; more in a second are told 0x9F and come back later."""
+    subscribes_per_s_max: float = 1_000.0
+    """Topic filters of one connection; the rest of a burst is refused with 0x97."""
+    keep_alive_s_max: int = 3_600
+    """Longest silence of a 5.0 client, told as Server Keep Alive (3.2.2.3.14): a client that is
+    gone without a word is noticed within 1.5 times that."""
     packet_bytes_max: int = 1_048_576
     """Largest packet taken; payloads over 128 KB travel by HTTP reference anyway."""
     sessions_max: int = 20_000
@@ -23,12 +33,16 @@ class Limits:
     """Longest that a session outlives its connection, and how long a 3.1.1 one does."""
     subscriptions_max: int = 1_000
     """Topic filters of one session."""
+    topic_levels_max: int = 32
+    """Levels of a topic name or filter; our own have seven."""
     inflight_max: int = 1_024
     """Unacknowledged QoS>0 messages towards one client, or its Receive Maximum if lower."""
     receive_maximum: int = 1_024
-    """QoS 2 messages a client may have open towards us (3.2.2.3.3)."""
+    """QoS>0 messages a client may have open towards us (3.2.2.3.3)."""
     topic_alias_maximum: int = 32
     """Topic aliases a client may set (3.2.2.3.8)."""
+    topic_aliases_sent_max: int = 32
+    """Topic aliases we set for one client, if it takes as many (3.1.2.11.5)."""
     queued_bytes_max: int = 64 * 1_048_576
     """Bytes waiting for one session, unacknowledged ones included; what does not fit is dropped."""
     queued_bytes_max_total: int = 512 * 1_048_576
@@ -51,5 +65,8 @@ class Limits:
             raise ValueError(
                 "packet_bytes_max must fit queued_bytes_max and queued_bytes_max_total"
             )
-        if max(self.inflight_max, self.receive_maximum, self.topic_alias_maximum) > 65_535:
-            raise ValueError("inflight_max, receive_maximum, topic_alias_maximum: 65535 at most")
+        for name in (
+            "inflight_max", "receive_maximum", "topic_alias_maximum", "keep_alive_s_max",
+        ):  # fmt: skip
+            if getattr(self, name) > 65_535:
+                raise ValueError(f"{name}: 65535 at most, as two bytes carry it")

@@ -28,6 +28,8 @@ def config_text(
     allow_anonymous: bool,
     run_as: str | None = None,
     tls: Tls | None = None,
+    password_file: Path | None = None,
+    acl_file: Path | None = None,
 ) -> str:
     """Write mosquitto.conf. `run_as` keeps a broker started by root able to write `state_dir`.
 
@@ -57,6 +59,10 @@ def config_text(
     ]
     if run_as is not None:
         lines.append(f"user {run_as}")
+    if password_file is not None:
+        lines.append(f"password_file {password_file}")
+    if acl_file is not None:
+        lines.append(f"acl_file {acl_file}")
     if tls is not None:
         lines += [f"certfile {tls.cert}", f"keyfile {tls.key}"]
         if tls.ca is not None:

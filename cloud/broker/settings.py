@@ -1,5 +1,6 @@
 """Which broker the cloud process uses, and with what bounds."""
 
+import ipaddress
 from pathlib import Path
 from typing import Literal, Self
 
@@ -16,21 +17,39 @@ class BrokerSettings(Section):
     kind: Literal["embedded", "mosquitto", "url"] = "embedded"
     """Start ours, start Mosquitto from PATH, or use one that runs elsewhere."""
     host: str = "127.0.0.1"
-    """Where the started broker listens; without TLS and ACLs it is for this machine only."""
+    """Where the started broker listens. Anything but this machine needs `password_file`, `tls_ca`,
+    or `allow_anonymous = true` said aloud."""
     port: int = Field(default=0, ge=0, le=65_535)
     """0 picks a free one."""
     url: SecretStr | None = None
     """`mqtt://[user:password@]host[:port]` or `mqtts://...`, for kind `url`."""
     state_dir: Path | None = None
-    """Where Mosquitto keeps its configuration and its store; the embedded one has none yet."""
-    allow_anonymous: bool = True
-    """For Mosquitto. False makes sense only beside certificates."""
+    """Where the broker keeps what must outlive it, and its admin socket. The embedded one works
+    without, in memory; Mosquitto needs it for its configuration too."""
+    synchronous: Literal["full", "normal", "off"] = "full"
+    """What the embedded broker's acknowledgements outlive: a power cut (full), or only the
+    broker's own end, kill -9 too."""
+    allow_anonymous: bool | None = None
+    """Clients without a password. None: only where there is no `password_file`."""
+    password_file: Path | None = None
+    """Users: `hybridge broker passwd` writes it for the embedded broker, mosquitto_passwd for
+    Mosquitto; their hashes differ."""
+    acl_file: Path | None = None
+    """Who may publish and read what, in Mosquitto's syntax; see firmware_configs/broker/acl.conf.
+    None: everybody everything."""
     tls_cert: Path | None = None
     """Server certificate chain, PEM."""
     tls_key: Path | None = None
     """Its private key, PEM."""
     tls_ca: Path | None = None
-    """If given, clients must show a certificate signed by it."""
+    """If given, clients must show a certificate signed by it; its common name is their user name
+    and binds their client id."""
+    websocket_port: int | None = Field(default=None, ge=0, le=65_535)
+    """MQTT over WebSockets, on `host`. None: not offered."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Prometheus metrics over HTTP, on this machine only. None: only on the admin socket."""
+    sys_interval_s: float = Field(default=10.0, ge=0)
+    """How often `$SYS/broker/...` is published. 0: never."""
     start_timeout_s: float = Field(default=15.0, gt=0)
     """From the start of the process to its first connection; a cold disk takes seconds."""
     stop_timeout_s: float = Field(default=5.0, gt=0)
@@ -50,4 +69,27 @@ class BrokerSettings(Section):
             raise ValueError("tls_ca needs tls_cert and tls_key")
         if self.url is not None:
             parse_url(self.url.get_secret_value())
+        if self.kind == "mosquitto" and (self.websocket_port, self.metrics_port) != (None, None):
+            raise ValueError("websocket_port and metrics_port are the embedded broker's")
+        guarded = self.password_file or self.tls_ca or self.allow_anonymous
+        if self.kind != "url" and not guarded and not is_loopback(self.host):
+            raise ValueError(
+                f"host {self.host} lets other machines in: give password_file or tls_ca, or say "
+                "allow_anonymous = true"
+            )
         return self
+
+    @property
+    def lets_anonymous_in(self) -> bool:
+        """`allow_anonymous`, or what follows from there being a password file."""
+        if self.allow_anonymous is not None:
+            return self.allow_anonymous
+        return self.password_file is None
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches that address; a name other than localhost may not."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -81,7 +81,15 @@ def _connect(reader: Reader, version: Version) -> p.Connect:
         known = name == "MQTT" or (name == "MQIsdp" and level == PROTOCOL_LEVEL_31)
         reason = ReasonCode.UNSUPPORTED_PROTOCOL_VERSION if known else ReasonCode.MALFORMED_PACKET
         raise BrokenRule(reason, f"protocol {name[:8]!r} level {level} is not spoken here")
-    version = Version(level)
+    version_asked = Version(level)
+    try:
+        return _connect_rest(reader, version_asked)
+    except BrokenRule as error:
+        error.version = version_asked
+        raise
+
+
+def _connect_rest(reader: Reader, version: Version) -> p.Connect:
     flags = reader.u8()
     has_will, has_password, has_name = flags & 4, flags & 0x40, flags & 0x80
     if flags & 1 or (not has_will and flags & 0x38):
@@ -157,6 +165,8 @@ def _subscription(reader: Reader, version: Version) -> p.Subscription:
     options = reader.u8()
     if options & (0xC0 if version is Version.V5 else 0xFC):
         raise malformed("SUBSCRIBE has reserved option bits set")
+    if options & 3 > QOS_MAX:  # 3.8.3.1: a Protocol Error here, not malformed as in PUBLISH
+        raise protocol_error("QoS 3 does not exist")
     handling = options >> 4
     if handling > 2:
         raise protocol_error("retain handling 3 does not exist")

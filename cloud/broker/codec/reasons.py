@@ -37,6 +37,8 @@ class ReasonCode(IntEnum):
     TOPIC_ALIAS_INVALID = 0x94
     PACKET_TOO_LARGE = 0x95
     QUOTA_EXCEEDED = 0x97
+    ADMINISTRATIVE_ACTION = 0x98
+    CONNECTION_RATE_EXCEEDED = 0x9F
 
 
 CONNECT_RETURN_CODE: Final[dict[ReasonCode, int]] = {
@@ -46,6 +48,7 @@ CONNECT_RETURN_CODE: Final[dict[ReasonCode, int]] = {
     ReasonCode.SERVER_UNAVAILABLE: 3,
     ReasonCode.SERVER_BUSY: 3,
     ReasonCode.QUOTA_EXCEEDED: 3,
+    ReasonCode.CONNECTION_RATE_EXCEEDED: 3,
     ReasonCode.BAD_USER_NAME_OR_PASSWORD: 4,
     ReasonCode.NOT_AUTHORIZED: 5,
 }
@@ -59,6 +62,9 @@ class BrokenRule(Malformed):
         """Keep the reason code for DISCONNECT or CONNACK and the text for the log."""
         super().__init__(f"{why} (reason {reason:#04x})")
         self.reason = reason
+        self.why = why
+        self.version: int | None = None
+        """Of the CONNECT that broke the rule, where it could be read that far."""
 
 
 def malformed(why: str) -> BrokenRule:

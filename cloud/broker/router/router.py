@@ -1,34 +1,41 @@
-"""All sessions and who gets what: routing, share groups, wills, expiry. Pure.
-
-Share groups (4.8.2): a message goes to the connected member with the fewest messages pending. What
-a member has not acknowledged when its connection ends is handed to another one at once; if none is
-connected it stays in a session that outlives its connection, and the next member to come gets it.
-"""
+"""All sessions and who gets what: routing, wills, expiry, and what the store must know. Pure."""
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from cloud.broker.access.identity import Identity
 from cloud.broker.codec.packets import Qos, Subscription
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
-from cloud.broker.codec.topics import Shared, is_filter, split_shared
+from cloud.broker.codec.topics import is_filter, matches, split_shared
 from cloud.broker.limits import Limits
 from cloud.broker.router.retained import RetainedMessages
-from cloud.broker.router.subscriptions import ShareGroup, SubscriptionTree, Wanted
-from cloud.broker.session.messages import Delivery, Drop, Message
-from cloud.broker.session.session import Budget, Link, Session
+from cloud.broker.router.sharing import Sharing
+from cloud.broker.router.subscriptions import SubscriptionTree, Wanted
+from cloud.broker.session.changes import Changes
+from cloud.broker.session.messages import Delivery, Drop, Message, split_expiry
+from cloud.broker.session.outgoing import Budget, Link
+from cloud.broker.session.session import Session
 
 
 class Router:
-    """State of the whole broker; `now` is seconds on any clock that never goes back."""
+    """State of the whole broker; `now` is seconds on any clock that never goes back.
 
-    def __init__(self, limits: Limits, new_client_id: Callable[[], str]) -> None:
+    With `changes`, sessions that outlive their connection, what waits for them and retained
+    messages are noted there for the store.
+    """
+
+    def __init__(
+        self, limits: Limits, new_client_id: Callable[[], str], changes: Changes | None = None
+    ) -> None:
         """Start empty; `new_client_id` names clients that come without a name (3.1.3.1)."""
         self.limits = limits
         self.new_client_id = new_client_id
+        self.changes = changes
         self.sessions: dict[str, Session] = {}
         self.tree = SubscriptionTree()
-        self.retained = RetainedMessages(limits.retained_max, limits.retained_bytes_max)
+        self.sharing = Sharing(self.sessions, self.tree)
+        self.retained = RetainedMessages(limits.retained_max, limits.retained_bytes_max, changes)
         self.budget = Budget(limits.queued_bytes_max_total)
         self.dropped_of_ended: Counter[Drop] = Counter()
         self._timers: list[tuple[float, str]] = []
@@ -41,14 +48,27 @@ class Router:
         return total
 
     def open(
-        self, client_id: str, link: Link, now: float, *, clean: bool, expiry_s: float, window: int
+        self,
+        identity: Identity,
+        link: Link,
+        now: float,
+        *,
+        clean: bool,
+        expiry_s: float,
+        window: int,
+        will: tuple[Message, float] | None = None,
     ) -> tuple[Session, bool]:
         """Start or resume a session (3.1.2.4), taking it over from another connection.
 
+        `will` is its message, with the expiry still among its properties, and its delay in seconds.
         Returns the session and whether it was present. Raises `BrokenRule` 0x97 when the broker
-        is full.
+        is full, and 0x85 when the session is another user's.
         """
+        client_id = identity.client_id
         session = self.sessions.get(client_id)
+        if session is not None and not identity.may_resume(session.username):
+            why = "this client identifier belongs to another user's session"
+            raise BrokenRule(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, why)
         if session is not None and session.link is not None:
             session.link.take_over(now)
             session = self.sessions.get(client_id)
@@ -59,30 +79,34 @@ class Router:
         if session is None:
             if len(self.sessions) >= self.limits.sessions_max:
                 raise BrokenRule(ReasonCode.QUOTA_EXCEEDED, "no room for another session")
-            session = Session(client_id, self.limits.queued_bytes_max, self.budget)
+            changes = self.changes if expiry_s > 0 else None
+            session = Session(client_id, self.limits.queued_bytes_max, self.budget, changes)
             self.sessions[client_id] = session
-        session.expiry_s = expiry_s
-        session.attach(link, window)
+        session.expiry_s, session.username = expiry_s, identity.username
+        if expiry_s <= 0:
+            session.forget()
+        session.resume(link, window)
+        session.set_will(*(will or (None,)))
+        session.note()
         for share in session.shares:
-            self._collect(share, now)
+            self.sharing.collect(share, now)
         return session, present
 
-    def close(self, session: Session, will: tuple[Message, float] | None, now: float) -> None:
-        """Lose a session's connection; `will` is its message and delay in seconds."""
+    def close(self, session: Session, now: float, *, publish_will: bool) -> None:
+        """Lose a session's connection; a normal DISCONNECT takes the will along (3.14.4-3)."""
         session.detach()
-        for delivery in session.withdraw_shared():
-            if not self._share_out(delivery, now, without=session.client_id, online_only=True):
-                session.put_back(delivery)
+        self.sharing.hand_on(session, now)
+        if not publish_will:
+            session.set_will(None)
         if session.expiry_s <= 0:
-            if will is not None:
-                self.publish(will[0], now)
             self._end(session, now)
             return
         session.ends_at = now + session.expiry_s
-        if will is not None and min(will[1], session.expiry_s) <= 0:
-            self.publish(will[0], now)
-        elif will is not None:
-            session.will, session.will_at = will[0], now + min(will[1], session.expiry_s)
+        if session.will is not None:
+            session.will_at = now + min(session.will_delay_s, session.expiry_s)
+            if session.will_at <= now:
+                self._publish_will(session, now)
+        session.note()
         self._arm(session)
 
     def due_at(self) -> float | None:
@@ -97,9 +121,9 @@ class Router:
             if session is None or session.timer_at != at:
                 continue
             session.timer_at = None  # nothing is due for one that is connected again
-            if session.will is not None and session.will_at is not None and session.will_at <= now:
-                will, session.will, session.will_at = session.will, None, None
-                self.publish(will, now)
+            if session.will_at is not None and session.will_at <= now:
+                self._publish_will(session, now)
+                session.note()
             if session.ends_at is not None and session.ends_at <= now:
                 self._end(session, now)
             else:
@@ -116,13 +140,15 @@ class Router:
             return error.reason
         if share is None and not is_filter(topic_filter):
             return ReasonCode.TOPIC_FILTER_INVALID
+        if topic_filter.count("/") >= self.limits.topic_levels_max + (2 if share else 0):
+            return ReasonCode.TOPIC_FILTER_INVALID
         is_new = topic_filter not in session.subscriptions
         if is_new and len(session.subscriptions) >= self.limits.subscriptions_max:
             return ReasonCode.QUOTA_EXCEEDED
-        session.subscriptions[topic_filter] = wanted
+        session.subscribe(wanted, identifier)
         if share is not None:
             self.tree.join(session.client_id, share, Wanted(wanted, identifier))
-            self._collect(share, now)
+            self.sharing.collect(share, now)
             return wanted.qos
         self.tree.add(session.client_id, topic_filter, Wanted(wanted, identifier))
         if wanted.retain_handling == 0 or (wanted.retain_handling == 1 and is_new):
@@ -137,28 +163,29 @@ class Router:
 
     def unsubscribe(self, session: Session, topic_filter: str, now: float) -> ReasonCode:
         """Remove one topic filter (3.10.4)."""
-        if session.subscriptions.pop(topic_filter, None) is None:
+        if not session.unsubscribe(topic_filter):
             return ReasonCode.NO_SUBSCRIPTION_EXISTED
         share = split_shared(topic_filter)
         if share is None:
             self.tree.remove(session.client_id, topic_filter)
         else:
-            self._leave(session, share, now)
+            self.sharing.leave(session, share, now)
         return ReasonCode.SUCCESS
 
     def publish(self, message: Message, now: float) -> int:
         """Retain and route a message; the reason code for its publisher (3.4.2.1).
 
         0x10 if nobody subscribed, 0x97 if it was to be kept (retained, or QoS>0 for a session) and
-        nobody had room. Over 3.1.1 there is no way to say either: it is counted only.
+        nobody had room. Until `message.kept` holds, or for a retained one `changes.promise`, a
+        success is not to be told.
         """
         refused = False
         if message.retain:
             refused = not self.retained.store(message, now)
-        matches = self.tree.match(message.topic)
+        found = self.tree.match(message.topic)
         matched = accepted = 0
         size_bytes = message.size_bytes
-        for route in matches.routes:
+        for route in found.routes:
             if route.no_local and route.client_id == message.publisher:
                 continue
             matched += 1
@@ -166,50 +193,72 @@ class Router:
             qos = min(message.qos, route.qos)
             delivery = Delivery(message, qos, retain, route.identifiers, None, size_bytes)
             accepted += self.sessions[route.client_id].enqueue(delivery, now) or not qos
-        for group in matches.groups:
+        for group in found.groups:
             matched += 1
-            accepted += self._to_group(group, message, now) or not message.qos
+            accepted += self.sharing.give(group, message, now) or not message.qos
         if refused or (matched and not accepted):
             return ReasonCode.QUOTA_EXCEEDED
         return 0 if matched else ReasonCode.NO_MATCHING_SUBSCRIBERS
 
-    def _to_group(
-        self,
-        group: ShareGroup,
-        message: Message,
-        now: float,
-        without: str = "",
-        *,
-        online_only: bool = False,
-    ) -> bool:
-        """Give a message to the least loaded member that takes it."""
-        sessions = self.sessions
+    def forget(self, client_id: str, now: float) -> bool:
+        """End a session that is not connected; False if there is none."""
+        session = self.sessions.get(client_id)
+        if session is None or session.link is not None:
+            return False
+        self._end(session, now)
+        return True
 
-        def rank(client_id: str) -> tuple[bool, int, int]:
-            session = sessions[client_id]
-            return session.link is None, session.pending, group.turns[client_id]
+    def adopt(self, sessions: Iterable[Session], retained: Iterable[Message], now: float) -> None:
+        """Take over what the store held; sessions as if they lost their connection just now."""
+        for message in retained:
+            self.retained.adopt(message)
+        for session in sessions:
+            self.sessions[session.client_id] = session
+            for topic_filter, (wanted, identifier) in session.subscriptions.items():
+                share = split_shared(topic_filter)
+                if share is None:
+                    self.tree.add(session.client_id, topic_filter, Wanted(wanted, identifier))
+                else:
+                    self.tree.join(session.client_id, share, Wanted(wanted, identifier))
+            if session.ends_at is None:  # connected when the broker ended
+                session.ends_at = now + session.expiry_s
+            if session.will is not None and session.will_at is None:
+                session.will_at = now + min(session.will_delay_s, session.expiry_s)
+            session.note()
+            self._arm(session)
 
-        members = [one for one in group.members if one != without]
-        refused: tuple[Session, Drop] | None = None
-        while members:
-            client_id = min(members, key=rank)
-            session, wanted = sessions[client_id], group.members[client_id]
-            qos = min(message.qos, wanted.subscription.qos)
-            if online_only and session.link is None:
-                break
-            retain = message.retain and wanted.subscription.retain_as_published
-            identifiers = (wanted.identifier,) if wanted.identifier else ()
-            delivery = Delivery(message, qos, retain, identifiers, group.share, message.size_bytes)
-            why = session.offer(delivery, now)
-            if why is None:
-                group.turn += 1
-                group.turns[client_id] = group.turn
-                return True
-            refused = refused or (session, why)
-            members.remove(client_id)
-        if refused is not None and not online_only:
-            refused[0].dropped[refused[1]] += 1
-        return False
+    def judge(self, session: Session, may_subscribe: Callable[[str], bool], now: float) -> None:
+        """End subscriptions that are no longer allowed, and drop what only they brought."""
+        ended = False
+        for topic_filter in list(session.subscriptions):
+            share = split_shared(topic_filter)
+            if not may_subscribe(share.topic_filter if share is not None else topic_filter):
+                self.unsubscribe(session, topic_filter, now)
+                ended = True
+        if ended:
+            shares, filters = session.shares, session.subscriptions
+            plain = [one for one in filters if not one.startswith("$share/")]
+
+            def is_owed(delivery: Delivery) -> bool:
+                if delivery.share is not None:
+                    return delivery.share in shares
+                return any(matches(one, delivery.message.topic) for one in plain)
+
+            session.drop_unless(is_owed, Drop.NOT_AUTHORIZED)
+
+    def _publish_will(self, session: Session, now: float) -> None:
+        will = session.will
+        if will is None:
+            return
+        session.set_will(None)
+        forwarded, expires_at = split_expiry(will.properties, now)
+        self.publish(
+            Message(
+                will.topic, will.payload, will.qos, will.retain, forwarded, will.publisher,
+                expires_at,
+            ),
+            now,
+        )  # fmt: skip
 
     def _arm(self, session: Session) -> None:
         """Have `expire` look at a session when its will or its end is due, with one timer."""
@@ -218,41 +267,13 @@ class Router:
             session.timer_at = min(due)
             heapq.heappush(self._timers, (session.timer_at, session.client_id))
 
-    def _share_out(
-        self, delivery: Delivery, now: float, without: str, *, online_only: bool
-    ) -> bool:
-        group = self.tree.group(delivery.share) if delivery.share is not None else None
-        return group is not None and self._to_group(
-            group, delivery.message, now, without, online_only=online_only
-        )
-
-    def _collect(self, share: Shared, now: float) -> None:
-        """Somebody of the group is connected now: share out what waits with those who are not."""
-        group = self.tree.group(share)
-        for client_id in list(group.members) if group is not None else ():
-            session = self.sessions[client_id]
-            if session.link is None:
-                for delivery in session.withdraw_shared(share):
-                    if not self._share_out(delivery, now, client_id, online_only=True):
-                        session.put_back(delivery)
-
-    def _leave(self, session: Session, share: Shared, now: float) -> None:
-        self.tree.leave(session.client_id, share)
-        if session.link is not None:
-            return  # what it has in flight it may still acknowledge (3.10.4)
-        for delivery in session.withdraw_shared(share):
-            if not self._share_out(delivery, now, session.client_id, online_only=False):
-                session.put_back(delivery)
-
     def _end(self, session: Session, now: float) -> None:
-        if session.will is not None:
-            will, session.will = session.will, None
-            self.publish(will, now)
+        self._publish_will(session, now)
         del self.sessions[session.client_id]
         for topic_filter in session.subscriptions:
             if not topic_filter.startswith("$share/"):
                 self.tree.remove(session.client_id, topic_filter)
         for share in session.shares:
-            self._leave(session, share, now)
+            self.sharing.leave(session, share, now)
         session.end()
         self.dropped_of_ended.update(session.dropped)

@@ -1,48 +1,90 @@
-"""The network side of the embedded broker: sockets, the clock, and one flush per loop turn.
+"""All connections of one broker process: listeners, the clock, and one flush per loop turn.
 
-Everything is decided in `connection` and `router`. This module reads (many packets from one
-buffer), gathers who has something to write, and writes it once per turn of the event loop. A
+Everything is decided in `connection` and `router`. A peer reads (many packets from one buffer);
+here is gathered who has something to write, and each writes once per turn of the event loop. A
 connection whose socket is full (`pause_writing`) keeps its messages in its session's bounded queue.
 """
 
 import asyncio
 import logging
 import secrets
-import socket
 import ssl
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
 
-from cloud.broker.codec.parser import Parser
-from cloud.broker.codec.reasons import BrokenRule, ReasonCode
+from cloud.broker.access.gate import Gate
+from cloud.broker.access.identity import Identity
+from cloud.broker.access.rates import TokenBucket
+from cloud.broker.codec.reasons import ReasonCode
 from cloud.broker.connection.connection import Connection
 from cloud.broker.limits import Limits
+from cloud.broker.operations.counts import Counts
+from cloud.broker.operations.overview import Overview
+from cloud.broker.operations.status import Presence, StoreFigures
 from cloud.broker.router.router import Router
+from cloud.broker.session.changes import Changes
+from cloud.broker.session.outgoing import Link
+from cloud.broker.session.records import Snapshot
+from cloud.broker.session.restore import last_id, restored
+from cloud.broker.shell.peer import Peer
 from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
 
 _LOG_PERIOD_S: Final = 60.0
-JOINED_BYTES_MAX: Final = 8_192
-"""Mean chunk up to which copying chunks together is cheaper than handing each to the kernel."""
 BACKLOG: Final = 1_024
 """Connections the kernel holds while a whole fleet comes back at once."""
+HASHING_THREADS: Final = 2
+
+
+def open_gate() -> Gate:
+    """Let everybody in."""
+    return Gate(None, None, allow_anonymous=True, owner=None, new_client_id=new_client_id)
+
+
+def new_client_id() -> str:
+    """Name a client that comes without a name (3.1.3.1)."""
+    return f"auto-{secrets.token_hex(10)}"
 
 
 class Server:
-    """All connections of one broker process, on one event loop."""
+    """On one event loop. With a `snapshot` of a store, what changes is gathered in `changes`."""
 
-    def __init__(self, limits: Limits) -> None:
-        """Set up an empty broker on the running loop."""
+    def __init__(
+        self,
+        limits: Limits,
+        gate: Gate | None = None,
+        snapshot: Snapshot | None = None,
+        *,
+        wall_now: float = 0.0,
+    ) -> None:
+        """Set up a broker on the running loop; `wall_now` is the time in Unix seconds."""
         self.limits = limits
         self.loop = asyncio.get_running_loop()
-        self.router = Router(limits, lambda: f"auto-{secrets.token_hex(10)}")
+        self.gate = gate or open_gate()
+        self.changes = Changes(last_id(snapshot)) if snapshot is not None else None
+        self.router = Router(limits, new_client_id, self.changes)
+        self.counts = Counts()
+        self.connects = TokenBucket(limits.connects_per_s_max, max(1, limits.connects_per_s_max))
+        self.hashing = ThreadPoolExecutor(HASHING_THREADS, "broker_hashing")
+        self.checks = 0
         self.peers: set[Peer] = set()
+        self.on_pending: Callable[[], None] | None = None
+        """Called when `changes` has something for the store."""
+        self.started_at = self.loop.time()
         self._listener: asyncio.Server | None = None
         self._dirty: list[Peer] = []
         self._expiry: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
         self._once = OncePer(_LOG_PERIOD_S)
+        if snapshot is not None and self.changes is not None:
+            now = self.started_at
+            found = restored(snapshot, self.changes, limits, self.router.budget, now, wall_now)
+            self.router.adopt(found.sessions, found.retained, now)
+            self._judge_sessions(now)
+            self._arm()
 
     async def listen(
         self, host: str, port: int, tls: ssl.SSLContext | None = None
@@ -57,9 +99,14 @@ class Server:
         return bound
 
     async def drain(self, timeout_s: float = 2.0) -> None:
-        """Take no more connections, say good-bye (0x8B) to every client, and close."""
+        """Take no more connections, say good-bye (0x8B) to every client, and close.
+
+        What was acknowledged to nobody yet waits for its place on disk first, so that a client
+        that was answered need not send again.
+        """
         if self._listener is not None:
             self._listener.close()
+        await self._all_on_disk(timeout_s)
         now = self.loop.time()
         for peer in list(self.peers):
             peer.connection.shut_down(now)
@@ -74,6 +121,43 @@ class Server:
                 peer.abort()
         if self._expiry is not None:
             self._expiry.cancel()
+        self.hashing.shutdown(wait=False, cancel_futures=True)
+
+    def overview(self, store: StoreFigures | None = None) -> Overview:
+        """Give what operators see and do."""
+        return Overview(
+            self.router, self.counts, _presence, lambda: len(self.peers), self.loop.time,
+            self.started_at, self.kick, store,
+        )  # fmt: skip
+
+    def kick(self, client_id: str, *, forget: bool) -> bool:
+        """Close a client's connection (0x98), and end its session if `forget`; False: no such."""
+        session = self.router.sessions.get(client_id)
+        if session is None:
+            return False
+        now = self.loop.time()
+        if isinstance(session.link, Connection):
+            session.link.kick(ReasonCode.ADMINISTRATIVE_ACTION, now)
+        if forget:
+            self.router.forget(client_id, now)
+        self._after()
+        return True
+
+    def admit_by(self, gate: Gate) -> None:
+        """Go by rules read anew: who may no longer be here is closed, what may not be read ends."""
+        before, self.gate = self.gate, gate
+        now = self.loop.time()
+        for peer in list(self.peers):
+            connection, admission = peer.connection, peer.connection.admission
+            if admission is None or connection.is_closing:
+                continue
+            identity = admission.identity
+            if gate.keeps(identity, peer.certificate_name, before):
+                connection.admission = replace(admission, rules=gate.rules_for(identity))
+            else:
+                connection.kick(ReasonCode.NOT_AUTHORIZED, now)
+        self._judge_sessions(now)
+        self._after()
 
     def warn(self, event: str, kind: str, why: str, client_id: str | None = None) -> None:
         """Log what a client did, one line of each kind in a while: a thousand may do the same."""
@@ -82,22 +166,40 @@ class Server:
             more = {"client_id": client_id, "why": why, "more_since_last": held_back}
             log.warning(event, extra=more)
 
-    def wake(self, peer: "Peer") -> None:
+    def wake(self, peer: Peer) -> None:
         """Flush this peer at the end of this turn of the loop."""
         if not self._dirty:
             self.loop.call_soon(self._flush)
         self._dirty.append(peer)
 
-    def forget(self, peer: "Peer") -> None:
+    def forget(self, peer: Peer) -> None:
         """Note that a peer is gone."""
         self.peers.discard(peer)
         self._gone.set()
+
+    def _judge_sessions(self, now: float) -> None:
+        for session in list(self.router.sessions.values()):
+            link = session.link
+            if isinstance(link, Connection) and link.admission is not None:
+                rules = link.admission.rules
+            else:
+                rules = self.gate.rules_for(Identity(session.client_id, session.username))
+            self.router.judge(session, rules.may_subscribe, now)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []
         now = self.loop.time()
         for peer in dirty:
             peer.flush(now)
+        self._after()
+
+    def _after(self) -> None:
+        """Have the store and the timer know what changed."""
+        if self.changes is not None and self.on_pending is not None and not self.changes.is_empty:
+            self.on_pending()
+        self._arm()
+
+    def _arm(self) -> None:
         due_at = self.router.due_at()
         if due_at is not None and (self._expiry is None or due_at < self._expiry.when()):
             if self._expiry is not None:
@@ -107,149 +209,21 @@ class Server:
     def _expire(self) -> None:
         self._expiry = None
         self.router.expire(self.loop.time() + 0.002)  # a timer may fire a clock tick early
-        due_at = self.router.due_at()
-        if due_at is not None:
-            self._expiry = self.loop.call_at(due_at, self._expire)
+        self._after()
 
-
-class Peer(asyncio.Protocol):
-    """One network connection."""
-
-    def __init__(self, server: Server) -> None:
-        """Wait for the transport."""
-        self._server = server
-        self._limits = server.limits
-        self._loop = server.loop
-        self._parser = Parser(server.limits.packet_bytes_max)
-        self.connection = Connection(server.router, self._wake)
-        self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._last_heard_at = 0.0
-        self._is_granted = False
-        self._is_dirty = False
-        self._is_paused = False
-        self._is_deaf = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the time a CONNECT may take, unless there are too many connections."""
-        self._transport = cast("asyncio.Transport", transport)
-        if len(self._server.peers) >= self._limits.connections_max:
-            words = f"{self._limits.connections_max} connections are open, which is the limit"
-            self._server.warn("connection_refused", "limit", words)
-            self._transport.abort()
+    async def _all_on_disk(self, timeout_s: float) -> None:
+        promise = self.changes.promise() if self.changes is not None else None
+        if promise is None or promise.holds:
             return
-        self._server.peers.add(self)
-        self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
-        sock = transport.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._last_heard_at = self._loop.time()
-        self._timer = self._loop.call_later(self._limits.connect_timeout_s, self._check)
-
-    def data_received(self, data: bytes) -> None:
-        """Act on every whole packet that came."""
-        connection = self.connection
-        if connection.is_closing:
-            return
-        now = self._last_heard_at = self._loop.time()
+        written = asyncio.Event()
+        promise.call_when_held(written.set)
         try:
-            for packet in self._parser.feed(data):
-                connection.receive(packet, now)
-                if connection.is_closing:
-                    break
-        except BrokenRule as error:
-            self._fail(error, now)
-        if not self._is_granted and connection.granted is not None:
-            self._is_granted = True
-            self._check()
-        self._wake()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Let the session and the will know."""
-        del exc
-        if self._timer is not None:
-            self._timer.cancel()
-        if self in self._server.peers:
-            self.connection.lost(self._loop.time())
-            self._server.forget(self)
-
-    def pause_writing(self) -> None:
-        """Leave messages in the session's queue until the peer reads."""
-        self._is_paused = True
-
-    def resume_writing(self) -> None:
-        """Go on where `pause_writing` stopped."""
-        self._is_paused = False
-        self._wake()
-
-    def abort(self) -> None:
-        """Close without waiting for the peer."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def flush(self, now: float) -> None:
-        """Write what is due, once."""
-        self._is_dirty = False
-        transport, connection = self._transport, self.connection
-        if transport is None or transport.is_closing():
-            return
-        if self._is_paused and not connection.is_closing:
-            if connection.control_bytes > self._limits.control_bytes_max and not self._is_deaf:
-                self._is_deaf = True
-                transport.pause_reading()
-            return
-        _write(transport, connection.collect(now, self._limits.write_buffer_bytes))
-        if connection.is_closing:
-            transport.close()
-            self._rearm(self._loop.call_later(self._limits.connect_timeout_s, self.abort))
-            return
-        if self._is_deaf:
-            self._is_deaf = False
-            transport.resume_reading()
-        if not self._is_paused and connection.has_more:
-            self._wake()
-
-    def _wake(self) -> None:
-        if not self._is_dirty:
-            self._is_dirty = True
-            self._server.wake(self)
-
-    def _check(self) -> None:
-        """Close what has been silent too long: no CONNECT, or 1.5 x keep alive (3.1.2-22)."""
-        now = self._loop.time()
-        granted = self.connection.granted
-        if self.connection.is_closing:
-            return
-        if granted is None:
-            self._fail(BrokenRule(ReasonCode.PROTOCOL_ERROR, "no CONNECT in time"), now)
-        elif granted.idle_s_max is not None:
-            due_at = self._last_heard_at + granted.idle_s_max
-            if now >= due_at:
-                self._fail(BrokenRule(ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing heard"), now)
-            else:
-                self._rearm(self._loop.call_at(due_at, self._check))
-        else:
-            self._rearm(None)
-
-    def _rearm(self, timer: asyncio.TimerHandle | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = timer
-
-    def _fail(self, error: BrokenRule, now: float) -> None:
-        granted = self.connection.granted
-        client_id = granted.client_id if granted is not None else None
-        self._server.warn("connection_closed", error.reason.name, str(error), client_id)
-        self.connection.fail(error, now)
+            async with asyncio.timeout(timeout_s):
+                await written.wait()
+                await asyncio.sleep(0)  # the acknowledgements that this allows are flushed
+        except TimeoutError:
+            log.warning("store_did_not_commit", extra={"after_s": timeout_s})
 
 
-def _write(transport: asyncio.Transport, chunks: Sequence[bytes]) -> None:
-    """Write chunks: small ones as one piece, big payloads without copying them again."""
-    if not chunks:
-        return
-    if len(chunks) == 1:
-        transport.write(chunks[0])
-    elif sum(map(len, chunks)) > JOINED_BYTES_MAX * len(chunks):
-        transport.writelines(chunks)
-    else:
-        transport.write(b"".join(chunks))
+def _presence(link: Link) -> Presence | None:
+    return Presence(link.address, link.since) if isinstance(link, Connection) else None

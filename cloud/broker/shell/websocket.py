@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiohttp import WSCloseCode, WSMsgType, web
 
 CLOSE_S_MAX: Final = 2.0
-"""For a client to read what it was sent before the end."""
+"""For a client to answer our close frame, and then to read what is left before the end."""
 _RESUME_SHARE: Final = 4
 """A full channel takes more once it holds a quarter of its high-water mark, as asyncio's do."""
 
@@ -48,8 +48,7 @@ class Channel(asyncio.Transport):
             with suppress(asyncio.CancelledError):
                 await writing
             self._peer.connection_lost(None)
-            # one that reads nothing would keep the connection, and what waits in it, for ever
-            asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._below.abort)
+            self._abort_soon()
 
     async def _read(self) -> None:
         """Hand on binary messages; a message of another kind ends the connection (6.0.0-1)."""
@@ -59,11 +58,16 @@ class Channel(asyncio.Transport):
             if message.type is WSMsgType.BINARY:
                 self._peer.data_received(message.data)
             elif message.type is WSMsgType.TEXT:
+                self._abort_soon()
                 why = b"MQTT is sent in binary frames"
                 await self._frames.close(code=WSCloseCode.UNSUPPORTED_DATA, message=why)
                 return
             else:
                 return
+
+    def _abort_soon(self) -> None:
+        """One that reads nothing would keep the connection, and what waits in it, for ever."""
+        asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._below.abort)
 
     async def _write(self) -> None:
         """Send what waits, one frame for a turn of the loop; close when asked and all is sent."""

@@ -1,7 +1,10 @@
 """The listener for MQTT over WebSockets: who may open one, and on what terms (section 6).
 
 Browsers send the Origin of the page: only those listed are let in, or any page that somebody in the
-network looks at could speak to the broker. Programs send none.
+network looks at could speak to the broker. Programs send none, or, as paho does, the address that
+they connect to. That is let in where it is an IP address or localhost, which only this machine can
+have served a page from; a name could be another's that points here (DNS rebinding), so it has to be
+listed.
 """
 
 import asyncio
@@ -9,12 +12,15 @@ import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from cloud.broker.shell.server import BACKLOG, Peer, Server
-from cloud.broker.shell.websocket import Channel
+from cloud.broker.shell.peer import Peer
+from cloud.broker.shell.server import BACKLOG, Server
+from cloud.broker.shell.websocket import CLOSE_S_MAX, Channel
 from shared.errors import InUse
 from shared.http_noise import quiet_logger
 
@@ -81,7 +87,7 @@ def _application(server: Server, origins: frozenset[str]) -> web.Application:
         frames = web.WebSocketResponse(
             protocols=(SUBPROTOCOL,), compress=False, writer_limit=0,
             max_msg_size=server.limits.packet_bytes_max + MESSAGE_SLACK_BYTES,
-            timeout=server.limits.connect_timeout_s,
+            timeout=CLOSE_S_MAX,
         )  # fmt: skip
         await frames.prepare(request)
         if request.transport is not None:  # None: it has just gone
@@ -97,7 +103,7 @@ def _application(server: Server, origins: frozenset[str]) -> web.Application:
 def _refusal(request: web.Request, origins: frozenset[str]) -> tuple[HTTPStatus, str] | None:
     """Why a request opens no WebSocket; None: it may."""
     origin = request.headers.get(hdrs.ORIGIN)
-    if origin is not None and origin not in origins:
+    if origin is not None and origin not in origins and not _is_own(origin, request.host):
         why = f"web page {origin[:200]} is not among those that may connect (--websocket-origin)"
         return HTTPStatus.FORBIDDEN, why
     if request.headers.get(hdrs.UPGRADE, "").lower() != "websocket":
@@ -106,6 +112,18 @@ def _refusal(request: web.Request, origins: frozenset[str]) -> tuple[HTTPStatus,
     if SUBPROTOCOL not in {one.strip() for line in offered for one in line.split(",")}:
         return HTTPStatus.BAD_REQUEST, f"offer the subprotocol '{SUBPROTOCOL}' (MQTT, section 6)"
     return None
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether an Origin is the very address asked for, and that address can be no other's."""
+    scheme, _, authority = origin.partition("://")
+    if scheme not in {"http", "https"} or authority != host:
+        return False
+    try:
+        name = urlsplit(origin).hostname or ""
+        return name == "localhost" or bool(ip_address(name))
+    except ValueError:
+        return False
 
 
 class _TooMany(asyncio.Protocol):

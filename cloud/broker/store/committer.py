@@ -84,25 +84,15 @@ class Committer:
         )
         self._due_at = 0.0
         self._given_up_at = 0.0
-        self.store_failing = False
-        """Whether the last write failed."""
+        self.is_failing = False
+        """The last write failed: acknowledgements wait."""
         self.commits = 0
         self.rows = 0
         """Rows changed by all commits."""
-        self.last_commit_s = 0.0
-        """How long the last commit took, its wait for the disk included."""
+        self.last_commit_ms: float | None = None
+        """How long the last commit took, from the event loop and back; None before the first."""
         self.failures = 0
         """Writes that failed; each is tried again."""
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last write failed."""
-        return self.store_failing
-
-    @property
-    def last_commit_ms(self) -> float | None:
-        """How long the last commit took; None before the first."""
-        return self.last_commit_s * 1e3 if self.commits else None
 
     def wake(self) -> None:
         """Say that something is pending. On the event loop, as often as you like."""
@@ -184,16 +174,16 @@ class Committer:
 
     def _failed(self, error: Unavailable) -> None:
         self.failures += 1
-        if not self.store_failing:
-            self.store_failing = True
+        if not self.is_failing:
+            self.is_failing = True
             log.error("store_failing", extra={"why": str(error)})
 
     def _done(self, rows: int, took_s: float) -> None:
         self.commits += 1
         self.rows += rows
-        self.last_commit_s = took_s
-        if self.store_failing:
-            self.store_failing = False
+        self.last_commit_ms = took_s * 1e3
+        if self.is_failing:
+            self.is_failing = False
             log.warning("store_works_again", extra={"failures": self.failures})
 
     def _lost(self, batch: Batch) -> None:

@@ -111,7 +111,7 @@ HOSTILE = {
     "SUBSCRIBE without filters": (b"\x82\x03\x00\x01\x00", 0x82),
     "UNSUBSCRIBE without filters": (b"\xa2\x03\x00\x01\x00", 0x82),
     "SUBSCRIBE reserved bits": (b"\x82\x07\x00\x01\x00\x00\x01a\xc0", 0x81),
-    "SUBSCRIBE QoS 3": (b"\x82\x07\x00\x01\x00\x00\x01a\x03", 0x81),
+    "SUBSCRIBE QoS 3": (b"\x82\x07\x00\x01\x00\x00\x01a\x03", 0x82),
     "SUBSCRIBE retain handling 3": (b"\x82\x07\x00\x01\x00\x00\x01a\x30", 0x82),
     "SUBSCRIBE identifier 0": (b"\x82\x09\x00\x01\x02\x0b\x00\x00\x01a\x00", 0x82),
     "CONNECT another protocol": (b"\x10\x0a\x00\x04HTTP\x05\x02\x00\x00", 0x81),

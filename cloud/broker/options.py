@@ -1,0 +1,84 @@
+"""The command line of `python -m cloud.broker`, as one frozen value."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from cloud.broker.limits import Limits
+from shared.errors import Malformed
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `settings.BrokerSettings` says for people, for one process."""
+
+    host: str
+    port: int
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_ca: Path | None
+    state_dir: Path | None
+    synchronous: Literal["full", "normal", "off"]
+    password_file: Path | None
+    acl_file: Path | None
+    allows_anonymous: bool
+    websocket_port: int | None
+    websocket_origins: frozenset[str]
+    metrics_port: int | None
+    sys_interval_s: float
+    exits_with_stdin: bool
+    limits: Limits
+
+
+def parse(arguments: Sequence[str] | None) -> Options:
+    """Read the command line. Raises `Malformed` for bounds that contradict each other."""
+    found = _parser().parse_args(arguments)
+    values = vars(found)
+    try:
+        limits = Limits(**{one.name: values[one.name] for one in dataclasses.fields(Limits)})
+    except ValueError as error:
+        raise Malformed(str(error)) from error
+    anonymous = found.allow_anonymous
+    return Options(
+        found.host, found.port, found.tls_cert, found.tls_key, found.tls_ca, found.state_dir,
+        cast("Literal['full', 'normal', 'off']", found.synchronous),
+        found.password_file, found.acl_file,
+        found.password_file is None if anonymous is None else anonymous == "yes",
+        found.websocket_port, frozenset(found.websocket_origin), found.metrics_port,
+        found.sys_interval_s, found.exit_with_stdin, limits,
+    )  # fmt: skip
+
+
+_DESCRIPTION: Final = (
+    "Run the embedded MQTT broker. Prints one JSON line on stdout when it takes connections. SIGHUP "
+    "reads the password and the ACL file again. Exit codes: 0 after SIGTERM, SIGINT or the end of "
+    "stdin (with --exit-with-stdin), 2 when it cannot start."
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m cloud.broker", description=_DESCRIPTION)
+    add = parser.add_argument
+    add("--host", default="127.0.0.1")
+    add("--port", type=int, default=1883, help="0 picks a free one")
+    add("--tls-cert", type=Path, help="certificate chain, PEM")
+    add("--tls-key", type=Path, help="its private key, PEM")
+    add("--tls-ca", type=Path, help="only clients with a certificate from here")
+    add("--state-dir", type=Path, help="the store and the admin socket; without it, in memory")
+    add("--synchronous", choices=("full", "normal", "off"), default="full")
+    add("--password-file", type=Path, help="users: see hybridge broker passwd")
+    add("--acl-file", type=Path, help="who may publish and read what, in Mosquitto's syntax")
+    add("--allow-anonymous", choices=("yes", "no"), help="default: no with a password file")
+    add("--websocket-port", type=int, help="MQTT over WebSockets; 0 picks a free port")
+    add("--websocket-origin", action="append", default=[], help="a web page that may connect")
+    add("--metrics-port", type=int, help="Prometheus metrics on this machine; 0: a free port")
+    add("--sys-interval-s", type=float, default=10.0, help="of $SYS topics; 0: none")
+    add("--exit-with-stdin", action="store_true", help="stop when stdin ends: with the parent")
+    for field in dataclasses.fields(Limits):
+        option = "--" + field.name.replace("_", "-")
+        kind = float if isinstance(field.default, float) else int
+        add(option, type=kind, default=field.default)
+    return parser

@@ -1,0 +1,305 @@
+"""One network connection: a socket on one side, a `Connection` on the other."""
+
+import asyncio
+import functools
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol, cast
+
+from cloud.broker.access.gate import Admission, Gate, PasswordCheck
+from cloud.broker.access.rates import TokenBucket
+from cloud.broker.codec import packets as p
+from cloud.broker.codec.parser import Parser
+from cloud.broker.codec.reasons import BrokenRule, ReasonCode
+from cloud.broker.connection.connection import Connection
+from cloud.broker.limits import Limits
+from cloud.broker.operations.counts import CONNECTION_LIMIT, Counts
+from cloud.broker.router.router import Router
+from cloud.broker.shell.tls import common_name
+
+JOINED_BYTES_MAX: Final = 8_192
+"""Mean chunk up to which copying chunks together is cheaper than handing each to the kernel."""
+CHECKS_MAX: Final = 256
+"""Passwords that wait to be checked, over all connections; one takes 40 ms of a core."""
+
+
+class Owner(Protocol):
+    """What a peer needs of its server."""
+
+    limits: Limits
+    loop: asyncio.AbstractEventLoop
+    router: Router
+    counts: Counts
+    gate: Gate
+    connects: TokenBucket
+    hashing: ThreadPoolExecutor
+    checks: int
+    """Passwords that wait to be checked."""
+    peers: "set[Peer]"
+
+    def wake(self, peer: "Peer") -> None:
+        """Flush this peer at the end of this turn of the loop."""
+
+    def forget(self, peer: "Peer") -> None:
+        """Note that a peer is gone."""
+
+    def warn(self, event: str, kind: str, why: str, client_id: str | None = None) -> None:
+        """Log what a client did."""
+
+
+class Peer(asyncio.Protocol):
+    """From `connection_made` to `connection_lost`; also over WebSockets, with their transport."""
+
+    def __init__(self, server: Owner) -> None:
+        """Wait for the transport."""
+        self._server = server
+        self._limits = server.limits
+        self._loop = server.loop
+        self._counts = server.counts
+        self._parser = Parser(server.limits.packet_bytes_max)
+        self.connection = Connection(server.router, self._wake, server.counts)
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._packet_timer: asyncio.TimerHandle | None = None
+        self._last_heard_at = 0.0
+        self._packet_began_at = 0.0
+        self._held: list[p.Packet] | None = None
+        """What came after a CONNECT whose password is being checked."""
+        self.certificate_name: str | None = None
+        self._is_granted = False
+        self._is_dirty = False
+        self._is_paused = False
+        self._is_deaf = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the time a CONNECT may take, unless there are too many connections."""
+        self._transport = cast("asyncio.Transport", transport)
+        server, counts = self._server, self._counts
+        counts.sockets_opened += 1
+        if len(server.peers) >= self._limits.connections_max:
+            counts.connects_refused[CONNECTION_LIMIT] += 1
+            words = f"{self._limits.connections_max} connections are open, which is the limit"
+            server.warn("connection_refused", "limit", words)
+            self._transport.abort()
+            return
+        server.peers.add(self)
+        counts.connections_max_seen = max(counts.connections_max_seen, len(server.peers))
+        self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.certificate_name = common_name(transport.get_extra_info("peercert"))
+        address = transport.get_extra_info("peername")
+        self.connection.address = f"{address[0]}:{address[1]}" if address else ""
+        self.connection.since = self._last_heard_at = self._loop.time()
+        self._timer = self._loop.call_later(self._limits.connect_timeout_s, self._check)
+
+    def data_received(self, data: bytes) -> None:
+        """Act on every whole packet that came."""
+        connection, parser = self.connection, self._parser
+        if connection.is_closing:
+            return
+        now = self._last_heard_at = self._loop.time()
+        count = 0
+        try:
+            for packet in parser.feed(data):
+                count += 1
+                if self._is_granted:
+                    connection.receive(packet, now)
+                elif not self._before_session(packet, now):
+                    continue
+                if connection.is_closing:
+                    break
+        except BrokenRule as error:
+            self._fail(error, now)
+        counts = self._counts
+        counts.messages_received += count
+        counts.bytes_received += len(data)
+        if parser.held_bytes:
+            if count or not self._packet_began_at:
+                self._packet_began_at = now
+            if self._packet_timer is None:
+                at = now + self._limits.packet_timeout_s
+                self._packet_timer = self._loop.call_at(at, self._check_packet)
+        else:
+            self._packet_began_at = 0.0
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let the session and the will know."""
+        del exc
+        for timer in (self._timer, self._packet_timer):
+            if timer is not None:
+                timer.cancel()
+        if self in self._server.peers:
+            self.connection.lost(self._loop.time())
+            self._server.forget(self)
+
+    def pause_writing(self) -> None:
+        """Leave messages in the session's queue until the peer reads."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on where `pause_writing` stopped."""
+        self._is_paused = False
+        self._wake()
+
+    def abort(self) -> None:
+        """Close without waiting for the peer."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def flush(self, now: float) -> None:
+        """Write what is due, once."""
+        self._is_dirty = False
+        transport, connection = self._transport, self.connection
+        if transport is None or transport.is_closing():
+            return
+        if not self._is_paused or connection.is_closing:
+            chunks = connection.collect(now, self._limits.write_buffer_bytes)
+            if chunks:
+                self._counts.bytes_sent += _write(transport, chunks)
+        if connection.is_closing:
+            transport.close()
+            self._rearm(self._loop.call_later(self._limits.connect_timeout_s, self.abort))
+            return
+        if connection.is_behind is not self._is_deaf:
+            self._is_deaf = not self._is_deaf
+            if self._is_deaf:
+                transport.pause_reading()
+            elif self._held is None:
+                transport.resume_reading()
+        if not self._is_paused and connection.has_more:
+            self._wake()
+
+    def _before_session(self, packet: p.Packet, now: float) -> bool:
+        """Act on what comes until a CONNECT is granted; False: nothing more to do now."""
+        if self._held is not None:
+            self._held.append(packet)
+            return False
+        if isinstance(packet, p.Connect):
+            self._admit(packet, now)
+        else:
+            self.connection.receive(packet, now)  # says what is wrong with it
+        return True
+
+    def _admit(self, packet: p.Connect, now: float) -> None:
+        server, connection = self._server, self.connection
+        try:
+            self._check_rate(now)
+            found = server.gate.identify(packet, self.certificate_name)
+            if isinstance(found, PasswordCheck):
+                self._start_check(packet, found)
+                return
+        except BrokenRule as error:
+            connection.refuse(packet, error)
+            raise
+        self._grant(packet, found, now)
+
+    def _check_rate(self, now: float) -> None:
+        if not self._server.connects.take(now):
+            why = "too many CONNECTs in a second; come back later"
+            raise BrokenRule(ReasonCode.CONNECTION_RATE_EXCEEDED, why)
+
+    def _grant(self, packet: p.Connect, admission: Admission, now: float) -> None:
+        self.connection.admit(packet, admission, now)
+        self._is_granted = True
+        self._check()
+
+    def _start_check(self, packet: p.Connect, check: PasswordCheck) -> None:
+        server = self._server
+        if server.checks >= CHECKS_MAX:
+            raise BrokenRule(ReasonCode.SERVER_BUSY, "too many passwords to check; come back later")
+        server.checks += 1
+        self._held = []
+        if self._transport is not None:
+            self._transport.pause_reading()
+        running = self._loop.run_in_executor(server.hashing, check.run)
+        running.add_done_callback(functools.partial(self._checked, packet))
+
+    def _checked(self, packet: p.Connect, done: "asyncio.Future[Admission]") -> None:
+        """Go on with what came meanwhile, or say that the password is wrong."""
+        self._server.checks -= 1
+        connection, now = self.connection, self._loop.time()
+        held, self._held = self._held or [], None
+        if done.cancelled() or connection.is_closing:
+            return
+        try:
+            try:
+                admission = done.result()
+            except BrokenRule as error:
+                connection.refuse(packet, error)
+                raise
+            self._grant(packet, admission, now)
+            for waiting in held:
+                if connection.is_closing:
+                    break
+                connection.receive(waiting, now)
+        except BrokenRule as error:
+            self._fail(error, now)
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._server.wake(self)
+
+    def _check(self) -> None:
+        """Close what has been silent too long: no CONNECT, or 1.5 x keep alive (3.1.2-22)."""
+        now = self._loop.time()
+        granted = self.connection.granted
+        if self.connection.is_closing:
+            return
+        if granted is None:
+            self._fail(BrokenRule(ReasonCode.PROTOCOL_ERROR, "no CONNECT in time"), now)
+        elif granted.idle_s_max is not None:
+            due_at = self._last_heard_at + granted.idle_s_max
+            if now >= due_at:
+                self._fail(BrokenRule(ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing heard"), now)
+            else:
+                self._rearm(self._loop.call_at(due_at, self._check))
+        else:
+            self._rearm(None)
+
+    def _check_packet(self) -> None:
+        """Close what trickles one packet for too long."""
+        self._packet_timer = None
+        if not self._packet_began_at or self.connection.is_closing:
+            return
+        now = self._loop.time()
+        due_at = self._packet_began_at + self._limits.packet_timeout_s
+        if now < due_at:
+            self._packet_timer = self._loop.call_at(due_at, self._check_packet)
+        else:
+            self._fail(BrokenRule(ReasonCode.KEEP_ALIVE_TIMEOUT, "a packet took too long"), now)
+
+    def _rearm(self, timer: asyncio.TimerHandle | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+    def _fail(self, error: BrokenRule, now: float) -> None:
+        granted = self.connection.granted
+        client_id = granted.client_id if granted is not None else None
+        self._server.warn("connection_closed", error.reason.name, str(error), client_id)
+        self.connection.fail(error, now)
+        self._wake()
+
+
+def _write(transport: asyncio.Transport, chunks: Sequence[bytes]) -> int:
+    """Write chunks: small ones as one piece, big payloads without copying them again.
+
+    Gives the bytes written.
+    """
+    if len(chunks) == 1:
+        transport.write(chunks[0])
+        return len(chunks[0])
+    size = sum(map(len, chunks))
+    if size > JOINED_BYTES_MAX * len(chunks):
+        transport.writelines(chunks)
+    else:
+        transport.write(b"".join(chunks))
+    return size

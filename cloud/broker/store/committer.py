@@ -132,7 +132,7 @@ class Committer:
         while True:
             if not self._closing.is_set():
                 await self._pending.wait()
-                await self._is_closing_within(self._due_at - loop.time())
+                await self._closing_within(self._due_at - loop.time())
             self._pending.clear()
             if not self._changes.is_empty:
                 return True
@@ -153,24 +153,20 @@ class Committer:
                 self._done(rows_in(batch), loop.time() - started)
                 return True
             if not self._closing.is_set():
-                is_closing = await self._is_closing_within(retry_s)
-                retry_s = self._retry_s_min if is_closing else self._longer(retry_s)
+                await self._closing_within(retry_s)
+                retry_s = min(2 * retry_s, self._retry_s_max)
             elif loop.time() < self._given_up_at:
-                await asyncio.sleep(min(retry_s, self._given_up_at - loop.time()))
-                retry_s = self._longer(retry_s)
+                await asyncio.sleep(min(self._retry_s_min, self._given_up_at - loop.time()))
             else:
                 self._lost(batch)
                 return False
 
-    def _longer(self, retry_s: float) -> float:
-        return min(2 * retry_s, self._retry_s_max)
-
-    async def _is_closing_within(self, wait_s: float) -> bool:
+    async def _closing_within(self, wait_s: float) -> None:
+        """Wait so long, or until `drain`."""
         if wait_s > 0 and not self._closing.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._closing.wait()
-        return self._closing.is_set()
 
     def _failed(self, error: Unavailable) -> None:
         self.failures += 1

@@ -150,25 +150,44 @@ def _reasons(found: "Status") -> "Table":
 
 
 def _rows(found: "tuple[SessionStatus, ...]") -> "Table":
+    """One line each; columns that would be empty are left out."""
     from rich.table import Table
 
-    table = Table(
-        "client id", "user", "from", "state", "filters", "queued", "in flight", "held", "dropped",
-        title="Sessions", title_justify="left",
-    )  # fmt: skip
-    for one in found:
-        state = "offline"
-        if one.connected_s is not None:
-            state = f"up {_duration(one.connected_s)}"
-        elif one.ends_in_s is not None:
-            state = f"offline, ends in {_duration(one.ends_in_s)}"
-        dropped = ", ".join(f"{why} {count:,}" for why, count in sorted(one.dropped.items()))
-        table.add_row(
-            _shown(one.client_id), _shown(one.username or ""), one.address or "", state,
-            f"{one.subscriptions:,}", f"{one.queued_messages:,}", f"{one.inflight_messages:,}",
-            _bytes(one.queued_bytes), dropped,
-        )  # fmt: skip
+    columns: dict[str, list[str]] = {
+        "client id": [_shown(one.client_id) for one in found],
+        "user": [_shown(one.username or "") for one in found],
+        "from": [one.address or "" for one in found],
+        "state": [_state(one) for one in found],
+        "filters": [f"{one.subscriptions:,}" for one in found],
+        "waiting": [_waiting(one) for one in found],
+        "dropped": [
+            ", ".join(f"{why} {count:,}" for why, count in sorted(one.dropped.items()))
+            for one in found
+        ],
+    }
+    table = Table(title="Sessions", title_justify="left")
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    for name in shown:
+        table.add_column(name, overflow="fold")
+    for cells in zip(*shown.values(), strict=True):
+        table.add_row(*cells)
     return table
+
+
+def _state(one: "SessionStatus") -> str:
+    if one.connected_s is not None:
+        return f"up {_duration(one.connected_s)}"
+    if one.ends_in_s is not None:
+        return f"offline, ends in {_duration(one.ends_in_s)}"
+    return "offline"
+
+
+def _waiting(one: "SessionStatus") -> str:
+    """What is held for it, sent or not."""
+    if not one.queued_messages and not one.inflight_messages:
+        return ""
+    count = f"{one.queued_messages:,} queued, {one.inflight_messages:,} in flight"
+    return f"{count}, {_bytes(one.queued_bytes)}"
 
 
 def _print(*tables: "Table") -> None:

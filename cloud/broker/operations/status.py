@@ -93,7 +93,7 @@ class Status:
     counts: Counts
     store: StoreStatus | None
     """None: everything is in memory."""
-    limits: Mapping[str, float]
+    limits: Mapping[str, int | float]
     """Every bound by its name in `Limits`."""
 
 
@@ -244,4 +244,7 @@ def _copy(counts: Counts) -> Counts:
 def _store_status(store: StoreFigures | None) -> StoreStatus | None:
     if store is None:
         return None
-    return StoreStatus(store.commits, store.rows, store.is_failing, store.last_commit_ms)
+    took_ms = store.last_commit_ms
+    return StoreStatus(
+        store.commits, store.rows, store.is_failing, None if took_ms is None else round(took_ms, 3)
+    )

@@ -97,13 +97,23 @@ def test_sessions_are_rows_and_pages(tmp_path: Path, hybridge: Command) -> None:
         rows = [line for line in out.splitlines() if line.startswith("│")]
         assert "offline, ends in 70 s" in rows[0]
         assert "up 38 s" in rows[1]
-        assert all(words in rows[2] for words in ("anna", "10.0.0.1:0", "queue_full 1"))
+        assert all(
+            words in rows[2]
+            for words in ("anna", "10.0.0.1:0", "1 queued, 1 in flight, ", "queue_full 1")
+        )
         _, out, _ = hybridge("sessions", "--state-dir", tmp_path, "--limit", "1")
         assert "There are more: --after away" in out
         _, out, _ = hybridge("sessions", "--state-dir", tmp_path, "--after", "away", "--json")
         found = json.loads(out)
         assert [one["client_id"] for one in found["sessions"]] == ["idle", "reader"]
         assert hybridge("sessions", "--state-dir", tmp_path, "--prefix", "z")[1] == "None.\n"
+
+
+def test_a_column_that_says_nothing_is_left_out(tmp_path: Path, hybridge: Command) -> None:
+    with running(overview(busy_router()), tmp_path):
+        _, out, _ = hybridge("sessions", "--state-dir", tmp_path, "--prefix", "idle")
+    assert "filters" in out
+    assert not [name for name in ("user", "waiting", "dropped") if name in out]
 
 
 def test_a_client_id_steers_no_terminal(tmp_path: Path, hybridge: Command) -> None:

@@ -113,6 +113,11 @@ def test_pages_put_together_are_all_sessions_in_order(
     assert found == sorted(one for one in ids if one.startswith(prefix))
 
 
+def test_a_page_that_the_last_session_fills_is_the_last() -> None:
+    assert session_page(busy_router(), locate, 0, limit=3).next_after is None
+    assert session_page(busy_router(), locate, 0, limit=2).next_after == "idle"
+
+
 @pytest.mark.parametrize("limit", [0, -1, PAGE_MAX + 1])
 def test_a_page_is_bounded(limit: int) -> None:
     with pytest.raises(Malformed, match=f"limit is {limit}; give 1 to 1000"):
@@ -124,11 +129,14 @@ def test_other_work_runs_while_sessions_are_counted(monkeypatch: pytest.MonkeyPa
 
     async def run() -> list[str]:
         order: list[str] = []
-        router = busy_router()
-        asking = asyncio.create_task(overview(router).status())
+
+        async def ask() -> None:
+            status = await overview(busy_router()).status()
+            order.append(f"{status.sessions_connected} of {status.sessions} by {status.version}")
+
+        asking = asyncio.create_task(ask())
         asyncio.get_running_loop().call_soon(order.append, "other work")
-        status = await asking
-        order.append(f"{status.sessions_connected} of {status.sessions} by {status.version}")
+        await asking
         return order
 
     assert asyncio.run(run()) == ["other work", f"2 of 3 by {__version__}"]

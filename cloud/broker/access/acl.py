@@ -11,8 +11,9 @@ line a comment. What no line allows is denied.
 One file serves both brokers, yet where Mosquitto 2.0 is lenient this broker is not:
 
 - Mosquitto grants every SUBSCRIBE and looks at each message on its way out. Here a filter that asks
-  for more than one line allows is refused with 0x87, and nothing is checked later. Subscribe to
-  what you may read; a line that is to allow `a/b` and `a/c` together must say `a/+` or `a/#`.
+  for more than one line allows is refused with 0x87; within one that is granted, what is denied is
+  kept back. Subscribe to what you may read; a line that is to allow `a/b` and `a/c` together must
+  say `a/+` or `a/#`.
 - `deny` wins, always. In Mosquitto a `pattern deny` loses to a `topic` line that allows.
 - A name with `+`, `#` or `/` in it, or a `$` before it, never satisfies a pattern that asks for it
   (Mosquitto refused that after CVE-2017-7650, and since 2.0 lets `/` through). A `pattern deny`

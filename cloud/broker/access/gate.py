@@ -95,7 +95,7 @@ class Gate:
         self._new_client_id = new_client_id
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, bytes] = {}
-        """One keyed hash for each user of the file at most, which bounds it."""
+        """By user name, the keyed hash of the password: the file's users bound it."""
 
     def identify(self, connect: Connect, certificate_name: str | None) -> Admission | PasswordCheck:
         """Judge a CONNECT; `certificate_name` is the verified certificate's common name, or "".
@@ -121,7 +121,7 @@ class Gate:
             if connect.password is None:
                 raise _bad_credentials()
             remembered = self._verified.get(connect.username, b"")
-            if hmac.compare_digest(remembered, self._hash(connect.username, connect.password)):
+            if hmac.compare_digest(remembered, self._hash(connect.password)):
                 return self._admit(connect, connect.username)
             return PasswordCheck(self, connect)
         if not self._allow_anonymous:
@@ -136,12 +136,12 @@ class Gate:
         assert password is not None
         if not self._passwords.verify(username, password):
             raise _bad_credentials()
-        self._verified[username] = self._hash(username, password)  # atomic
+        self._verified[username] = self._hash(password)  # atomic
         return self._admit(connect, username)
 
     def rules_for(self, identity: Identity) -> Rules:
         """Give the topic rules for a client: a session of the store, or any after a reload."""
-        return OPEN if self._acl is None or identity.is_owner else self._acl.rules(identity)
+        return OPEN if self._acl is None else self._acl.rules(identity)
 
     def keeps(self, identity: Identity, certificate_name: str | None, before: "Gate") -> bool:
         """Say whether a client that `before` let in may stay, now that the files were read anew.
@@ -184,10 +184,8 @@ class Gate:
         identity = Identity(client_id, username, is_owner)
         return Admission(client_id, identity, self.rules_for(identity), not connect.client_id)
 
-    def _hash(self, username: str, password: bytes) -> bytes:
-        name = username.encode()
-        length = len(name).to_bytes(4, "big")  # parts the two
-        return blake2b(length + name + password, key=self._key).digest()
+    def _hash(self, password: bytes) -> bytes:
+        return blake2b(password, key=self._key).digest()
 
 
 def _bad_credentials() -> BrokenRule:

@@ -42,14 +42,20 @@ class Rules:
         return self._judge(topic) if known is None else known
 
     def may_subscribe(self, topic_filter: str) -> bool:
-        """Say whether all that this filter matches may be read; `$share/group/` is taken off.
+        """Say whether a filter is granted; `$share/group/` is taken off."""
+        return self.reading(topic_filter) is not None
 
-        One filter that may be read covers it whole and none that is denied overlaps it, so no
-        message that it brings needs another look.
+    def reading(self, topic_filter: str) -> tuple[str, ...] | None:
+        """Give the filters denied within one that is granted, often none; None: it is refused.
+
+        One filter that may be read covers it whole, so a message that it brings needs another look
+        only for what is denied within, which the router remembers for each topic.
         """
-        if any(overlaps(denied, topic_filter) for denied in self._deny):
-            return False
-        return self._is_open or any(covers(allowed, topic_filter) for allowed in self._read)
+        if any(covers(denied, topic_filter) for denied in self._deny):
+            return None
+        if self._is_open or any(covers(allowed, topic_filter) for allowed in self._read):
+            return tuple(denied for denied in self._deny if overlaps(denied, topic_filter))
+        return None
 
     def _judge(self, topic: str) -> bool:
         allowed = (

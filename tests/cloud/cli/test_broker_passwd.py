@@ -15,6 +15,7 @@ from cloud.broker.access.files import read_passwords
 from cloud.cli.broker_passwd import passwd
 from shared.errors import Malformed, Unknown
 
+ROOT = Path(__file__).parents[3]
 app = typer.Typer()
 app.command()(passwd)
 
@@ -119,6 +120,30 @@ def test_a_broken_file_is_named_and_kept(file: Path) -> None:
     assert file.read_text() == "ann:plain\n"
 
 
+def test_a_bad_name_is_refused_before_a_password_is_asked_for(file: Path) -> None:
+    refused = run(file, "a:b", stdin="x\nx\n")
+    assert isinstance(refused.exception, Malformed)
+    assert "Password" not in refused.output
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(file: Path) -> None:
+    run(file, "ann", "--stdin", stdin="x")
+    before = file.read_bytes()
+    script = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8));"
+        "from tests.cloud.cli.test_broker_passwd import app; app()"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, str(file), "bob", "--stdin"],
+        input=b"x", capture_output=True, cwd=ROOT, timeout=60, check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert found.returncode == 1
+    assert b"File too large" in found.stderr
+    assert file.read_bytes() == before
+    assert [one.name for one in file.parent.iterdir()] == ["passwords"]
+
+
 def test_wrong_usage(file: Path) -> None:
     for arguments in ([file], [file, "ann", "--delete", "--stdin"]):
         assert run(*arguments).exit_code == 2
@@ -128,13 +153,12 @@ def test_wrong_usage(file: Path) -> None:
 def test_two_who_edit_at_once_take_turns(file: Path) -> None:
     """Real processes: neither loses the other's user."""
     script = "from tests.cloud.cli.test_broker_passwd import app; app()"
-    root = Path(__file__).parents[3]
     users = [f"user-{number}" for number in range(4)]
 
     def add(user: str) -> None:
         subprocess.run(
             [sys.executable, "-c", script, str(file), user, "--stdin"],
-            input=b"x", check=True, capture_output=True, cwd=root, timeout=60,
+            input=b"x", check=True, capture_output=True, cwd=ROOT, timeout=60,
         )  # fmt: skip
 
     threads = [threading.Thread(target=add, args=(user,)) for user in users]

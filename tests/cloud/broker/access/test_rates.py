@@ -30,6 +30,12 @@ def test_a_clock_that_steps_back_gives_nothing() -> None:
     assert bucket.take(101.0)
 
 
+def test_a_clock_that_steps_back_takes_nothing() -> None:
+    bucket = TokenBucket(rate_per_s=1, burst=2)
+    assert bucket.take(100.0)
+    assert bucket.take(50.0)
+
+
 @pytest.mark.parametrize("rate", [0.0, -1.0, math.inf, math.nan])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     with pytest.raises(Malformed, match="rate"):

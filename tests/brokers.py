@@ -1,14 +1,19 @@
-"""Real brokers and clients for tests: `running_broker(kind, state_dir)` and `Client`."""
+"""Real brokers and clients for tests: `running_broker(kind, state_dir)` and `Client`.
+
+`raw_client.RawClient` is for what paho cannot say, or must not say by itself.
+"""
 
 import asyncio
 import contextlib
+import itertools
 import queue
 import shutil
 import socket
+import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from paho.mqtt.client import Client as Paho
 from paho.mqtt.client import MQTTMessage, MQTTv5, MQTTv311
@@ -25,6 +30,8 @@ BrokerKind = Literal["embedded", "mosquitto"]
 BROKER_KINDS: tuple[BrokerKind, ...] = ("embedded", "mosquitto")
 TIMEOUT_S = 10.0
 """Deadline of every wait; none of them is a pause."""
+UNSUBSCRIBED = ReasonCode(PacketTypes.UNSUBACK, "Success")
+"""3.1.1 has no reasons in UNSUBACK."""
 
 
 @contextlib.contextmanager
@@ -60,7 +67,12 @@ def properties(packet: int, **values: Any) -> Properties:
 
 
 class Client:
-    """A paho client on its own thread whose waits have deadlines and which never reconnects."""
+    """A paho client on its own thread whose waits have deadlines and which never reconnects.
+
+    A wait ends with an AssertionError as soon as the connection does. Whoever makes one closes it:
+    paho leaves its pair of wake-up sockets to the garbage collector, and its `select` refuses
+    descriptors from 1,024 up, so a few hundred forgotten clients make the next one deaf.
+    """
 
     def __init__(
         self,
@@ -75,6 +87,9 @@ class Client:
         will_delay_s: int = 0,
         manual_ack: bool = False,
         receive_maximum: int | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.version = version
         more: dict[str, Any] = {} if version == MQTTv5 else {"clean_session": clean}
@@ -82,39 +97,69 @@ class Client:
             CallbackAPIVersion.VERSION2, client_id, protocol=version, manual_ack=manual_ack,
             reconnect_on_failure=False, **more,
         )  # fmt: skip
-        self.messages: queue.SimpleQueue[MQTTMessage] = queue.SimpleQueue()
         self.session_present = False
-        self._connected: queue.SimpleQueue[ReasonCode] = queue.SimpleQueue()
-        self._ended = threading.Event()
+        self.reason: ReasonCode | None = None
+        self._messages: queue.SimpleQueue[MQTTMessage | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._answers: dict[int, ReasonCode] = {}
         self._end_reason: ReasonCode | None = None
-        self._acks: queue.SimpleQueue[list[ReasonCode]] = queue.SimpleQueue()
         self.paho.on_connect = self._on_connect
         self.paho.on_disconnect = self._on_disconnect
-        self.paho.on_message = lambda _c, _u, message: self.messages.put(message)
-        self.paho.on_subscribe = lambda _c, _u, _m, reasons, _p: self._acks.put(reasons)
-        self.paho.on_publish = lambda _c, _u, _m, reason, _p: self._acks.put([reason])
+        self.paho.on_message = lambda _c, _u, message: self._messages.put(message)
+        self.paho.on_subscribe = lambda _c, _u, mid, reasons, _p: self._answered(mid, reasons[0])
+        self.paho.on_unsubscribe = lambda _c, _u, mid, _r, _p: self._answered(mid, UNSUBSCRIBED)
+        self.paho.on_publish = lambda _c, _u, mid, reason, _p: self._answered(mid, reason)
         if will is not None:
             delay = properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will_delay_s)
             self.paho.will_set(will[0], will[1], 1, properties=delay if version == MQTTv5 else None)
-        self._connect: dict[str, Any] = {}
+        if username is not None:
+            self.paho.username_pw_set(username, password)
+        if tls is not None:
+            self.paho.tls_set_context(tls)
+        connect: dict[str, Any] = {}
         if version == MQTTv5:
             asked: dict[str, Any] = {"SessionExpiryInterval": expiry_s}
             if receive_maximum is not None:
                 asked["ReceiveMaximum"] = receive_maximum
-            self._connect = {
+            connect = {
                 "clean_start": clean, "properties": properties(PacketTypes.CONNECT, **asked),
             }  # fmt: skip
-        self.paho.connect(address.host, address.port, keepalive_s, **self._connect)
-        self.paho.loop_start()
-        self.reason = self._connected.get(timeout=TIMEOUT_S)
+        try:
+            self.paho.connect(address.host, address.port, keepalive_s, **connect)
+            self.paho.loop_start()
+            self._wait(lambda: self.reason is not None, "CONNACK")
+        except BaseException:
+            self._close()
+            raise
 
     def _on_connect(self, _c: Paho, _u: object, flags: Any, reason: ReasonCode, _p: object) -> None:
-        self.session_present = flags.session_present
-        self._connected.put(reason)
+        with self._changed:
+            self.session_present = flags.session_present
+            self.reason = reason
+            self._changed.notify_all()
 
     def _on_disconnect(self, _c: Paho, _u: object, _f: Any, reason: ReasonCode, _p: object) -> None:
-        self._end_reason = reason
-        self._ended.set()
+        with self._changed:
+            self._end_reason = reason
+            self._changed.notify_all()
+        self._messages.put(None)
+
+    def _answered(self, mid: int, reason: ReasonCode) -> None:
+        with self._changed:
+            self._answers[mid] = reason
+            self._changed.notify_all()
+
+    def _wait(self, until: Callable[[], bool], what: str) -> None:
+        """Wait with the deadline, or until the connection ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: until() or self._end_reason is not None, TIMEOUT_S)
+            if not until():
+                raise AssertionError(f"no {what}: connection ended with {self._end_reason}")
+
+    def _answer(self, mid: int | None, what: str) -> ReasonCode:
+        assert mid is not None, f"no {what}: connection ended with {self._end_reason}"
+        self._wait(lambda: mid in self._answers, what)
+        return self._answers.pop(mid)
 
     def __enter__(self) -> Self:
         return self
@@ -130,55 +175,87 @@ class Client:
             named = {"SubscriptionIdentifier": identifier} if identifier else {}
             found = properties(PacketTypes.SUBSCRIBE, **named)
             wanted = SubscribeOptions(qos, **options)
-            self.paho.subscribe(topic_filter, options=wanted, properties=found)
+            _, mid = self.paho.subscribe(topic_filter, options=wanted, properties=found)
         else:
-            self.paho.subscribe(topic_filter, qos)
-        return self._acks.get(timeout=TIMEOUT_S)[0]
+            _, mid = self.paho.subscribe(topic_filter, qos)
+        return self._answer(mid, "SUBACK")
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """Unsubscribe and wait for the UNSUBACK."""
+        _, mid = self.paho.unsubscribe(topic_filter)
+        self._answer(mid, "UNSUBACK")
 
     def publish(self, topic: str, payload: bytes, qos: int = 1, **more: Any) -> ReasonCode:
         """Publish and give the reason its acknowledgement carried."""
         retain = more.pop("retain", False)
         found = properties(PacketTypes.PUBLISH, **more) if more else None
-        self.paho.publish(topic, payload, qos, retain, found)
-        return self._acks.get(timeout=TIMEOUT_S)[0]
+        sent = self.paho.publish(topic, payload, qos, retain, found)
+        return self._answer(sent.mid, "answer to PUBLISH")
 
     def next(self) -> MQTTMessage:
         """Give the next message."""
-        return self.messages.get(timeout=TIMEOUT_S)
+        message = self._messages.get(timeout=TIMEOUT_S)
+        if message is None:
+            self._messages.put(None)
+            raise AssertionError(f"no message: connection ended with {self._end_reason}")
+        return message
 
     def payloads(self, count: int) -> list[bytes]:
         """Give the payloads of the next messages."""
         return [bytes(self.next().payload) for _ in range(count)]
 
-    def expect_nothing(self) -> None:
-        """Say that nothing is on its way: a message of our own, sent after it, comes first."""
+    def payloads_until(self, last: bytes) -> list[bytes]:
+        """Give the payloads of the next messages up to this one, which stays out."""
+        return list(iter(lambda: bytes(self.next().payload), last))
+
+    def so_far(self) -> list[MQTTMessage]:
+        """Give what was on its way: all that comes before a message of our own, sent now."""
         topic = f"fence/{self.paho._client_id.decode()}"
         self.subscribe(topic)
         self.publish(topic, b"fence")
-        first = self.next()
-        assert first.topic == topic, f"{first.topic} came unasked"
+        return list(itertools.takewhile(lambda one: one.topic != topic, iter(self.next, None)))
+
+    def expect_nothing(self) -> None:
+        """Say that nothing is on its way."""
+        came = [one.topic for one in self.so_far()]
+        assert not came, f"{came} came unasked"
 
     def ended(self) -> ReasonCode:
         """Give why the connection ended, once it has."""
-        assert self._ended.wait(TIMEOUT_S), "the connection is still open"
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._end_reason is not None, TIMEOUT_S):
+                raise AssertionError("the connection is still open")
         assert self._end_reason is not None
         return self._end_reason
 
     def break_off(self) -> None:
         """Lose the connection without DISCONNECT."""
-        sock = self.paho.socket()
-        assert isinstance(sock, socket.socket)
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+        self._shut()
         self.ended()
-        self.paho.loop_stop()
+        self._close()
 
-    def disconnect(self) -> None:
+    def disconnect(self, expiry_s: int | None = None) -> None:
         """Leave in good order; nothing happens if the connection is gone."""
-        if not self._ended.is_set():
-            self.paho.disconnect()
-            self.ended()
+        try:
+            if self._end_reason is None:
+                changed = {} if expiry_s is None else {"SessionExpiryInterval": expiry_s}
+                found = properties(PacketTypes.DISCONNECT, **changed) if changed else None
+                self.paho.disconnect(properties=found)
+                self.ended()
+        finally:
+            self._close()
+
+    def _shut(self) -> None:
+        sock = self.paho.socket()
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                cast("socket.socket", sock).shutdown(socket.SHUT_RDWR)
+
+    def _close(self) -> None:
+        """Give back every descriptor, whatever state the connection is in."""
+        self._shut()
         self.paho.loop_stop()
+        self.paho._reset_sockets()
 
 
 __all__ = ["BROKER_KINDS", "BrokerKind", "Client", "MQTTv5", "MQTTv311", "running_broker"]

@@ -2,6 +2,7 @@ import asyncio
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from edge.api.problems import TABLE
 from edge.api.server import build_app, serving
@@ -9,6 +10,9 @@ from shared import errors
 from shared.errors import InUse
 from tests.edge.api.fake_agent import FakeAgent
 from tests.edge.api.running import running
+
+TURNS = 20
+"""Of the event loop: more than the end of a server takes before it waits for its requests."""
 
 
 def test_a_port_that_is_taken() -> None:
@@ -36,21 +40,33 @@ def test_a_web_page_is_refused() -> None:
 
 def test_a_request_in_flight_is_answered_while_the_server_stops() -> None:
     class Slow(FakeAgent):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stopping = asyncio.Event()
+
         async def answer(self, sample):  # type: ignore[no-untyped-def]  # as above it
             self.escalated.set()
-            await asyncio.sleep(0.05)
+            await self.stopping.wait()
+            for _ in range(TURNS):  # the server has come to wait for this answer alone
+                await asyncio.sleep(0)
             return await super().answer(sample)
+
+        async def server_stops(self, _: web.Application) -> None:
+            self.stopping.set()
 
     async def scenario() -> None:
         agent = Slow()
+        app = build_app(agent, agent)
+        app.on_shutdown.append(agent.server_stops)
         async with aiohttp.ClientSession() as http:
-            async with running(agent) as server:
-                url = f"http://127.0.0.1:{server.port}/v2/models/tiny-edge/infer"
+            async with serving(app, "127.0.0.1", 0) as port:
+                url = f"http://127.0.0.1:{port}/v2/models/tiny-edge/infer"
                 tensor = {
                     "name": "image", "datatype": "UINT8", "shape": [1, 4, 4], "data": [0] * 16,
                 }  # fmt: skip
                 asking = asyncio.create_task(http.post(url, json={"inputs": [tensor]}))
                 await agent.escalated.wait()
+                assert not agent.stopping.is_set()
             response = await asking
             assert response.status == 200
 

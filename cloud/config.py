@@ -11,7 +11,9 @@ from shared.config import Positive, Section, in_words, read_toml
 from shared.errors import Malformed
 
 Count = Annotated[int, Field(gt=0)]
-_PATHS = frozenset({"state_dir", "bundle", "tls_cert", "tls_key", "tls_ca"})
+_PATHS = frozenset({
+    "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file",
+})  # fmt: skip
 
 
 class ModelSettings(Section):
@@ -168,9 +170,9 @@ def _from_folder(tree: Mapping[str, object], folder: Path) -> dict[str, object]:
 
 
 def _with_broker_folder(tree: Mapping[str, object]) -> Mapping[str, object]:
-    """Mosquitto keeps its files in the worker's `state_dir` unless it is told otherwise."""
-    broker = tree.get("broker")
-    if not isinstance(broker, dict) or broker.get("kind") != "mosquitto":
+    """A broker that we start keeps its files in `state_dir` unless it is told otherwise."""
+    broker = tree.get("broker", {})
+    if not isinstance(broker, dict) or broker.get("kind") == "url":
         return tree
     state_dir = tree.get("state_dir", Config.model_fields["state_dir"].default)
     return {**tree, "broker": {"state_dir": str(Path(str(state_dir)) / "broker"), **broker}}

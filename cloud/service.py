@@ -178,7 +178,7 @@ class Service:
 
         ingest, client_id = self._config.ingest, f"hybridge-{self._config.name}"
         if not ingest.session_expiry_s:  # no session to come back to, so no one to push off it
-            client_id += f"-{secrets.token_hex(4)}"
+            client_id += f"/{secrets.token_hex(4)}"  # a certificate's name binds what is before /
         settings = LinkSettings(
             host=address.host, port=address.port, client_id=client_id,
             username=address.username, password=address.password,

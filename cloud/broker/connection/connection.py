@@ -295,10 +295,10 @@ class Connection:
             reason: int
             if not self._subscribes.take(now):
                 reason = ReasonCode.QUOTA_EXCEEDED
-            elif not self._may_subscribe(one.topic_filter):
+            elif (denied := self._reading(one.topic_filter)) is None:
                 reason = ReasonCode.NOT_AUTHORIZED
             else:
-                reason = self._router.subscribe(session, one, identifier, now)
+                reason = self._router.subscribe(session, one, identifier, now, denied)
             if reason >= FAILURE:
                 self._counts.subscribes_refused[ReasonCode(reason).name] += 1
                 if granted.version is Version.V311:
@@ -314,14 +314,16 @@ class Connection:
         in_use = packet_id in session.received
         return (ReasonCode.PACKET_IDENTIFIER_IN_USE,) * count if in_use else ()
 
-    def _may_subscribe(self, topic_filter: str) -> bool:
+    def _reading(self, topic_filter: str) -> tuple[str, ...] | None:
+        """Give what is denied within a filter; None: all of it, or more than is allowed."""
         assert self.admission is not None
         try:
             share = split_shared(topic_filter)
         except BrokenRule:
-            return True  # the router says what is wrong with it
-        plain = share.topic_filter if share is not None else topic_filter
-        return self.admission.rules.may_subscribe(plain)
+            return ()  # the router says what is wrong with it
+        return self.admission.rules.reading(
+            share.topic_filter if share is not None else topic_filter
+        )
 
     def _disconnect(
         self, packet: p.Disconnect, session: Session, granted: Granted, now: float

@@ -16,7 +16,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX: Final = "hybridge_broker_"
 
 GAUGES: Final[Mapping[str, tuple[str, Callable[[Status], float]]]] = {
-    "uptime_seconds": ("Since the broker's start", lambda s: s.uptime_s),
+    "uptime_seconds": ("Time since the broker's start", lambda s: s.uptime_s),
     "connections": ("Open network connections", lambda s: s.connections),
     "connections_max_seen": (
         "Most network connections open at once", lambda s: s.counts.connections_max_seen,
@@ -98,7 +98,7 @@ class _StatusCollector(Collector):
         )
         if store.last_commit_ms is not None:
             seconds = store.last_commit_ms / 1e3
-            yield GaugeMetricFamily(f"{prefix}last_commit_seconds", "Of the last commit", seconds)
+            yield GaugeMetricFamily(f"{prefix}last_commit_seconds", "Duration of the last commit", seconds)
 
 
 def exposition(status: Status) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from cloud.broker.access.identity import Identity
 from cloud.broker.codec.packets import Qos, Subscription
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
-from cloud.broker.codec.topics import is_filter, matches, split_shared
+from cloud.broker.codec.topics import is_filter, split_shared
 from cloud.broker.limits import Limits
 from cloud.broker.router.retained import RetainedMessages
 from cloud.broker.router.sharing import Sharing
@@ -16,6 +16,9 @@ from cloud.broker.session.changes import Changes
 from cloud.broker.session.messages import Delivery, Drop, Message, split_expiry
 from cloud.broker.session.outgoing import Budget, Link
 from cloud.broker.session.session import Session
+
+Reading = Callable[[str], tuple[str, ...] | None]
+"""Of a plain filter: None if a client may not subscribe to it, else the filters denied within."""
 
 
 class Router:
@@ -130,9 +133,17 @@ class Router:
                 self._arm(session)
 
     def subscribe(
-        self, session: Session, wanted: Subscription, identifier: int, now: float
+        self,
+        session: Session,
+        wanted: Subscription,
+        identifier: int,
+        now: float,
+        denied: tuple[str, ...] = (),
     ) -> ReasonCode | Qos:
-        """Add one topic filter; retained messages follow as its options ask (3.8.3.1)."""
+        """Add one topic filter; retained messages follow as its options ask (3.8.3.1).
+
+        Nothing whose topic one of `denied` matches is delivered.
+        """
         topic_filter = wanted.topic_filter
         try:
             share = split_shared(topic_filter)
@@ -146,14 +157,17 @@ class Router:
         if is_new and len(session.subscriptions) >= self.limits.subscriptions_max:
             return ReasonCode.QUOTA_EXCEEDED
         session.subscribe(wanted, identifier)
+        entry = Wanted(wanted, identifier, denied)
         if share is not None:
-            self.tree.join(session.client_id, share, Wanted(wanted, identifier))
+            self.tree.join(session.client_id, share, entry)
             self.sharing.collect(share, now)
             return wanted.qos
-        self.tree.add(session.client_id, topic_filter, Wanted(wanted, identifier))
+        self.tree.add(session.client_id, topic_filter, entry)
         if wanted.retain_handling == 0 or (wanted.retain_handling == 1 and is_new):
             identifiers = (identifier,) if identifier else ()
             for message in self.retained.matching(topic_filter, now):
+                if not entry.brings(message.topic):
+                    continue
                 qos = min(message.qos, wanted.qos)
                 session.enqueue(
                     Delivery(message, qos, True, identifiers, None, message.size_bytes),
@@ -227,24 +241,28 @@ class Router:
             session.note()
             self._arm(session)
 
-    def judge(self, session: Session, may_subscribe: Callable[[str], bool], now: float) -> None:
-        """End subscriptions that are no longer allowed, and drop what only they brought."""
-        ended = False
-        for topic_filter in list(session.subscriptions):
+    def judge(self, session: Session, reading: Reading, now: float) -> None:
+        """Hold a session to rules read anew: end subscriptions, drop what it may not read."""
+        for topic_filter, (wanted, identifier) in list(session.subscriptions.items()):
             share = split_shared(topic_filter)
-            if not may_subscribe(share.topic_filter if share is not None else topic_filter):
+            denied = reading(share.topic_filter if share is not None else topic_filter)
+            if denied is None:
                 self.unsubscribe(session, topic_filter, now)
-                ended = True
-        if ended:
-            shares, filters = session.shares, session.subscriptions
-            plain = [one for one in filters if not one.startswith("$share/")]
+                continue
+            entry = Wanted(wanted, identifier, denied)
+            if share is None:
+                self.tree.add(session.client_id, topic_filter, entry)
+            else:
+                self.tree.join(session.client_id, share, entry)
+        known: dict[str, bool] = {}
 
-            def is_owed(delivery: Delivery) -> bool:
-                if delivery.share is not None:
-                    return delivery.share in shares
-                return any(matches(one, delivery.message.topic) for one in plain)
+        def may_read(delivery: Delivery) -> bool:
+            topic = delivery.message.topic
+            if topic not in known:
+                known[topic] = reading(topic) == ()
+            return known[topic]
 
-            session.drop_unless(is_owed, Drop.NOT_AUTHORIZED)
+        session.drop_unless(may_read, Drop.NOT_AUTHORIZED)
 
     def _publish_will(self, session: Session, now: float) -> None:
         will = session.will

@@ -36,7 +36,11 @@ class Sharing:
             session = sessions[client_id]
             return session.link is None, session.pending, group.turns[client_id]
 
-        members = [one for one in group.members if one != without]
+        members = [
+            client_id
+            for client_id, wanted in group.members.items()
+            if client_id != without and wanted.brings(message.topic)
+        ]
         refused: tuple[Session, Drop] | None = None
         while members:
             client_id = min(members, key=rank)

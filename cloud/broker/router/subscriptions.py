@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cloud.broker.codec.packets import Qos, Subscription
-from cloud.broker.codec.topics import Shared
+from cloud.broker.codec.topics import Shared, matches
 
 CACHED_TOPICS_MAX: Final = 10_000
 
@@ -15,6 +15,12 @@ class Wanted:
 
     subscription: Subscription
     identifier: int = 0
+    denied: tuple[str, ...] = ()
+    """Filters within it whose messages this client may not read."""
+
+    def brings(self, topic: str) -> bool:
+        """Whether a message of a topic that the filter matches may be read."""
+        return not self.denied or not any(matches(one, topic) for one in self.denied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,8 @@ class SubscriptionTree:
         wanted: dict[str, list[Wanted]] = {}
         for node in ends:
             for client_id, one in node.clients.items():
-                wanted.setdefault(client_id, []).append(one)
+                if one.brings(topic):
+                    wanted.setdefault(client_id, []).append(one)
         routes = tuple(_merged(client_id, several) for client_id, several in wanted.items())
         return Matches(routes, tuple(group for node in ends for group in node.groups.values()))
 

@@ -184,7 +184,7 @@ class Server:
                 rules = link.admission.rules
             else:
                 rules = self.gate.rules_for(Identity(session.client_id, session.username))
-            self.router.judge(session, rules.may_subscribe, now)
+            self.router.judge(session, rules.reading, now)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []

@@ -307,7 +307,9 @@ def test_a_bad_connect_is_refused_with_its_reason(case: Case, router: Router) ->
     if case.reason == 0x84:  # 3.1.1 section 3.1.2-2: the form that every version can read
         assert wire.connection.collect(0, PLENTY) == [b"\x20\x02\x00\x01"]
     else:
-        assert wire.got() == [p.Connack(session_present=False, reason=case.reason)]
+        (told,) = wire.got()
+        assert isinstance(told, p.Connack)
+        assert told.reason == case.reason
     assert len(router.sessions) == 2
     others.notice_nothing()
 

@@ -353,3 +353,51 @@ class ShareGroupRules(RuleBasedStateMachine):
 
 ShareGroupRules.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 test_share_group_rules = ShareGroupRules.TestCase
+
+
+def test_what_is_denied_within_a_subscription_is_kept_back() -> None:
+    router = make()
+    one, two = join(router, "1"), join(router, "2")
+    for session, denied in ((one, ("a/secret",)), (two, ())):
+        for wanted in ("a/#", "$share/g/b/#"):
+            router.subscribe(session, Subscription(wanted, 1), 0, 0, denied)
+    assert say(router, b"public", "a/b") == 0
+    assert say(router, b"secret", "a/secret", retain=True) == 0
+    assert (got(one), got(two)) == ([b"public"], [b"public", b"secret"])
+    late = join(router, "3")
+    router.subscribe(late, Subscription("a/#", 1), 0, 0, ("a/secret",))
+    assert got(late) == [], "nor what is retained"
+
+
+def test_a_group_member_that_may_not_read_a_topic_is_passed_over() -> None:
+    router = make()
+    one, two = join(router, "1"), join(router, "2")
+    router.subscribe(one, Subscription("$share/g/a/#", 1), 0, 0, ("a/secret",))
+    router.subscribe(two, Subscription("$share/g/a/#", 1), 0, 0)
+    for index in range(4):
+        assert say(router, str(index).encode(), "a/secret") == 0
+    assert got(one) == []
+    assert got(two) == [b"0", b"1", b"2", b"3"]
+
+
+def test_rules_read_anew_end_subscriptions_and_drop_what_waits() -> None:
+    router = make()
+    one = join(router, "1", "a/#", "b/#", expiry_s=100)
+    say(router, b"kept", "a/x")
+    say(router, b"secret", "a/secret")
+    say(router, b"gone", "b/x")
+    assert len(one.take(0, 1)) == 1, "the first is in flight"
+
+    def reading(topic_filter: str) -> tuple[str, ...] | None:
+        if topic_filter.startswith("b") or topic_filter == "a/secret":
+            return None
+        return ("a/secret",) if topic_filter == "a/#" else ()
+
+    router.judge(one, reading, 0)
+    assert list(one.subscriptions) == ["a/#"]
+    assert one.dropped[Drop.NOT_AUTHORIZED] == 2
+    say(router, b"secret", "a/secret")
+    say(router, b"gone", "b/x")
+    assert got(one) == []
+    one.acknowledge(1)
+    assert one.held_bytes == router.budget.used_bytes == 0

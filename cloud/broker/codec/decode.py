@@ -17,6 +17,9 @@ from cloud.broker.codec.topics import check_name
 
 PROTOCOL_LEVEL_31: Final = 3
 QOS_MAX: Final = 2
+KNOWN_TOPICS_MAX: Final = 16
+KNOWN_TOPIC_BYTES_MAX: Final = 256
+"""So that a connection's remembered topics stay under 10 KB."""
 
 
 def _qos(bits: int) -> Qos:
@@ -32,15 +35,19 @@ def _packet_id(reader: Reader) -> int:
     return packet_id
 
 
-def publish(first: int, data: bytes, at: int, end: int, version: Version) -> p.Publish:
-    """PUBLISH in `data[at:end]` (3.3); the hot path, so it reads the bytes itself."""
+def publish(
+    first: int, data: bytes, at: int, end: int, version: Version, known: dict[bytes, str]
+) -> p.Publish:
+    """PUBLISH in `data[at:end]` (3.3); the hot path, so it reads the bytes itself.
+
+    `known` remembers the short topic names of this connection that were found well formed.
+    """
     qos = first >> 1 & 3
     topic_at = at + 2
-    body_at = topic_at + (data[at] << 8 | data[at + 1]) if topic_at <= end else end + 1
-    if qos > QOS_MAX or (qos == 0 and first & 8):
+    payload_at = body_at = topic_at + (data[at] << 8 | data[at + 1]) if topic_at <= end else end + 1
+    if qos > QOS_MAX or (not qos and first & 8):
         raise malformed("PUBLISH has QoS 3, or DUP with QoS 0")
     packet_id = 0
-    payload_at = body_at
     if qos:
         payload_at += 2
     if payload_at > end:
@@ -49,28 +56,42 @@ def publish(first: int, data: bytes, at: int, end: int, version: Version) -> p.P
         packet_id = data[body_at] << 8 | data[body_at + 1]
         if not packet_id:
             raise protocol_error("packet identifier 0 is not allowed")
+    raw = data[topic_at:body_at]
+    topic = known.get(raw)
+    found: properties.Properties = ()
+    if version != 5:
+        pass
+    elif payload_at < end and data[payload_at] == 0:
+        payload_at += 1
+    else:
+        reader = Reader(data, payload_at, end)
+        found = properties.decode(reader, 3)
+        payload_at = end - reader.left
+    if topic is None:
+        topic = _topic(raw, found, version)
+        if topic and len(raw) <= KNOWN_TOPIC_BYTES_MAX:
+            if len(known) >= KNOWN_TOPICS_MAX:
+                known.clear()
+            known[raw] = topic
+    return p.Publish(
+        topic, data[payload_at:end], cast("Qos", qos), first & 1 == 1, first & 8 == 8,
+        packet_id, found,
+    )  # fmt: skip
+
+
+def _topic(raw: bytes, found: properties.Properties, version: Version) -> str:
+    """Topic Name of a PUBLISH; empty only where an alias stands for it (3.3.2.1)."""
     try:
-        topic = data[topic_at:body_at].decode()
+        topic = raw.decode()
     except UnicodeDecodeError as error:
         raise malformed("a topic is not UTF-8") from error
-    found: properties.Properties = ()
-    if version == 5:
-        if payload_at < end and data[payload_at] == 0:
-            payload_at += 1
-        else:
-            reader = Reader(data, payload_at, end)
-            found = properties.decode(reader, 3)
-            payload_at = end - reader.left
     if "\0" in topic:
         raise malformed("a string holds U+0000")
     if topic or not properties.has(found, PropertyId.TOPIC_ALIAS):
         if not topic and version is Version.V5:
             raise protocol_error("a PUBLISH without topic needs a topic alias")
         check_name(topic)
-    return p.Publish(
-        topic, data[payload_at:end], cast("Qos", qos), bool(first & 1), bool(first & 8),
-        packet_id, found,
-    )  # fmt: skip
+    return topic
 
 
 def _connect(reader: Reader, version: Version) -> p.Connect:
@@ -253,7 +274,7 @@ def decode(first: int, data: bytes, at: int, end: int, version: Version) -> p.Pa
 
     """
     if first >> 4 == 3:
-        return publish(first, data, at, end, version)
+        return publish(first, data, at, end, version, {})
     decoder = _DECODERS.get(first)
     if decoder is None:
         raise malformed(f"packet type {first >> 4} with flags {first & 15} does not exist")

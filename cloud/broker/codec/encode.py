@@ -21,12 +21,18 @@ def publish_header(
 
     `first` holds type, DUP, QoS and RETAIN; `packet_id` is left out where it is 0.
     """
-    head = len(topic).to_bytes(2, "big") + topic
-    if packet_id:
-        head += packet_id.to_bytes(2, "big")
-    if version == 5:
-        head += properties.encode(found) if found else b"\0"
-    return bytes((first,)) + fields.varint(len(head) + payload_bytes) + head
+    tail = b"" if version == 4 else properties.encode(found) if found else b"\0"
+    identifier = packet_id.to_bytes(2, "big") if packet_id else b""
+    size = len(topic)
+    left = 2 + size + len(identifier) + len(tail) + payload_bytes
+    # one format for the sizes that nearly all have: half the time of adding seven pieces up
+    if 0x80 <= left < 0x4000:
+        low, high = left & 0x7F | 0x80, left >> 7
+        return b"%c%c%c%c%c%b%b%b" % (
+            first, low, high, size >> 8, size & 0xFF, topic, identifier, tail,
+        )  # fmt: skip
+    head = bytes((first,)) + fields.varint(left)
+    return head + size.to_bytes(2, "big") + topic + identifier + tail
 
 
 def puback(packet_id: int, reason: int, version: Version) -> bytes:

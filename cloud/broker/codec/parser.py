@@ -19,7 +19,7 @@ class Parser:
     """
 
     __slots__ = (
-        "_chunks", "_held_bytes", "_is_started", "_packet_bytes_max", "_wanted_bytes", "version",
+        "_chunks", "_held_bytes", "_is_started", "_known_topics", "_packet_bytes_max", "_wanted_bytes", "version",
     )  # fmt: skip
 
     def __init__(self, packet_bytes_max: int, version: Version | None = None) -> None:
@@ -30,6 +30,7 @@ class Parser:
         self._chunks: list[bytes] = []
         self._held_bytes = 0
         self._wanted_bytes = 0
+        self._known_topics: dict[bytes, str] = {}
 
     @property
     def held_bytes(self) -> int:
@@ -56,21 +57,35 @@ class Parser:
             if data[0] != CONNECT:
                 raise protocol_error("the first packet must be CONNECT")  # 3.1.0-1
             self._is_started = True
+        version, bytes_max, known = self.version, self._packet_bytes_max, self._known_topics
         while at < size:
-            header = self._fixed_header(data, at, size)
-            if header is None:
-                break
-            body_at, end = header
+            # a remaining length of one byte, or of two: nearly every packet
+            if at + 2 <= size and (length := data[at + 1]) < 0x80:
+                body_at = at + 2
+                end = body_at + length
+            elif at + 3 <= size and 0 < data[at + 2] < 0x80:
+                body_at = at + 3
+                end = body_at + (length & 0x7F | data[at + 2] << 7)
+            else:
+                header = self._fixed_header(data, at, size)
+                if header is None:
+                    break
+                body_at, end = header
+            if end - at > bytes_max:
+                why = f"{end - at} bytes announced, {bytes_max} allowed"
+                raise BrokenRule(ReasonCode.PACKET_TOO_LARGE, why)
             if end > size:
                 self._wanted_bytes = end - at
                 break
             first = data[at]
             if first & 0xF0 == 0x30:
-                yield publish(first, data, body_at, end, self.version)
+                yield publish(first, data, body_at, end, version, known)
+            elif first == 0x40 and end - at == 4 and (data[at + 2] or data[at + 3]):  # 3.4.2.1
+                yield p.Puback(data[at + 2] << 8 | data[at + 3])
             else:
-                packet = decode(first, data, body_at, end, self.version)
+                packet = decode(first, data, body_at, end, version)
                 if isinstance(packet, p.Connect):
-                    self.version = packet.version
+                    version = self.version = packet.version
                 yield packet
             at = end
         if at < size:
@@ -90,9 +105,5 @@ class Parser:
             if byte < 0x80:
                 if byte == 0 and index:
                     raise malformed("the remaining length must use its shortest form")
-                end = here + 1 + length
-                if end - at > self._packet_bytes_max:
-                    why = f"{end - at} bytes announced, {self._packet_bytes_max} allowed"
-                    raise BrokenRule(ReasonCode.PACKET_TOO_LARGE, why)
-                return here + 1, end
+                return here + 1, here + 1 + length
         raise malformed("the remaining length has at most four bytes")

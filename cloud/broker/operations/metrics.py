@@ -98,7 +98,9 @@ class _StatusCollector(Collector):
         )
         if store.last_commit_ms is not None:
             seconds = store.last_commit_ms / 1e3
-            yield GaugeMetricFamily(f"{prefix}last_commit_seconds", "Duration of the last commit", seconds)
+            yield GaugeMetricFamily(
+                f"{prefix}last_commit_seconds", "Duration of the last commit", seconds
+            )
 
 
 def exposition(status: Status) -> bytes:

@@ -11,7 +11,6 @@ import secrets
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Final
 
 from cloud.broker.access.gate import Gate
@@ -153,7 +152,7 @@ class Server:
                 continue
             identity = admission.identity
             if gate.keeps(identity, peer.certificate_name, before):
-                connection.admission = replace(admission, rules=gate.rules_for(identity))
+                connection.judge_by(gate.rules_for(identity))
             else:
                 connection.kick(ReasonCode.NOT_AUTHORIZED, now)
         self._judge_sessions(now)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -68,6 +69,7 @@ async def serve(options: Options) -> None:
         loop.add_signal_handler(signal.SIGHUP, _reload, server, options, owner_secret)
         if options.exits_with_stdin:
             await loop.connect_read_pipe(lambda: _Pipe(stop), sys.stdin)
+        _tame_collector()
         print(json.dumps(ready), flush=True)  # noqa: T201
         async with asyncio.TaskGroup() as parts:
             writing = parts.create_task(committer.run()) if committer is not None else None
@@ -81,6 +83,13 @@ async def serve(options: Options) -> None:
                 await committer.drain()
                 await writing
     log.info("broker_stopped", extra={"dropped": dict(server.router.dropped())})
+
+
+def _tame_collector() -> None:
+    """Look for garbage cycles rarely, and not among what is there for good: pauses are latency."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 100)
 
 
 def _load(state_dir: Path, options: Options) -> tuple[Database, Snapshot]:

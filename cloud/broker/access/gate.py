@@ -3,7 +3,8 @@
 A CONNECT is judged in this order (3.1.3.1, 3.1.3.5, 3.1.3.6; 5.4 leaves the means to the server):
 
 1. The owner: the process that launched the broker shows a secret made for this run. Any client
-   identifier, no topic rules. Its user name is taken: with another password it is refused.
+   identifier, no topic rules. Its user name is taken: with another password, or in a certificate,
+   it is refused, so a session that bears it was the owner's, also in an earlier run.
 2. A client certificate: its common name is the user name; no password is needed or looked at. A
    CONNECT that names another user is refused with 0x87, not quietly renamed as Mosquitto does: it
    is a mistake in a configuration or an attempt. The client identifier is bound to the name: the
@@ -141,7 +142,8 @@ class Gate:
 
     def rules_for(self, identity: Identity) -> Rules:
         """Give the topic rules for a client: a session of the store, or any after a reload."""
-        return OPEN if self._acl is None else self._acl.rules(identity)
+        was_owner = self._owner is not None and identity.username == self._owner[0]
+        return OPEN if self._acl is None or was_owner else self._acl.rules(identity)
 
     def keeps(self, identity: Identity, certificate_name: str | None, before: "Gate") -> bool:
         """Say whether a client that `before` let in may stay, now that the files were read anew.
@@ -165,6 +167,9 @@ class Gate:
             raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
         if connect.username is not None and connect.username != name:
             why = f"the certificate of {name!r} does not speak for user {connect.username[:80]!r}"
+            raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
+        if self._owner is not None and name == self._owner[0]:
+            why = f"certificate name {name!r} is the owner's, who shows a secret instead"
             raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
         asked = connect.client_id
         if asked and asked != name and not asked.startswith(name + "/"):

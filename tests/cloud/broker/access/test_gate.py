@@ -228,8 +228,12 @@ def test_the_owners_name_is_nobody_elses(password: bytes | None) -> None:
             assert refused(at, connect, certificate) is BAD
 
 
-def test_a_certificate_of_the_owners_name_is_not_the_owner() -> None:
-    assert not admitted(gate(), Connect(""), "owner").identity.is_owner
+@pytest.mark.parametrize("client_id", ["", "owner", "owner/x"])
+def test_a_certificate_of_the_owners_name_is_refused(client_id: str) -> None:
+    """Its bearer could resume what the owner left."""
+    assert refused(gate(anonymous=True), Connect(client_id), "owner") is NO
+    at = Gate(None, ACL, allow_anonymous=False, owner=None, new_client_id=str)
+    assert admitted(at, Connect(client_id), "owner").identity.username == "owner"
 
 
 def test_without_an_owner_its_name_is_like_any_other() -> None:
@@ -280,6 +284,9 @@ def test_rules_for_sessions_of_the_store() -> None:
     assert at.rules_for(Identity("c", "ann")).may_publish("closed")
     assert not at.rules_for(Identity("c", None)).may_publish("closed")
     assert at.rules_for(Identity("c", "x", is_owner=True)) is OPEN
+    assert at.rules_for(Identity("c", "owner")) is OPEN, "the store keeps names only"
+    strangers = Gate(PASSWORDS, ACL, allow_anonymous=False, owner=None, new_client_id=str)
+    assert not strangers.rules_for(Identity("c", "owner")).may_publish("closed")
     assert gate(PASSWORDS, acl=None).rules_for(Identity("c", "ann")) is OPEN
 
 

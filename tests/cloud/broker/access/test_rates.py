@@ -56,7 +56,7 @@ def test_no_span_of_time_passes_more_than_rate_and_burst(
     steps: list[float], rate: float, burst: float
 ) -> None:
     bucket = TokenBucket(rate, burst)
-    now, latest, passed = 0.0, 0.0, []
+    now, latest, passed = 0.0, -math.inf, []
     for step in steps:
         now += step
         latest = max(latest, now)

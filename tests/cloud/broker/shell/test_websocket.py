@@ -144,6 +144,8 @@ async def flood(on: Listening, client: Client, count: int, size: int) -> None:
         await publisher.send(p.Pingreq())
         assert await publisher.read() == p.Pingresp()
     await until(lambda: channel._is_full and channel._below.get_write_buffer_size() > 0)
+    for _ in range(1_000):  # turns of the loop, each of which would take more of the queue
+        await asyncio.sleep(0)
 
 
 def test_a_slow_reader_costs_a_bounded_channel_and_misses_nothing() -> None:

@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -78,6 +79,14 @@ class FailingStore:
             raise self.error
 
 
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await scenario()
+
+    asyncio.run(bounded())
+
+
 async def turns(count: int = 10) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -117,7 +126,7 @@ def test_what_is_pending_reaches_the_disk_and_is_then_said_to_be_there(tmp_path:
             assert wall == 1234.5
             assert 0 <= asyncio.get_running_loop().time() - now < 60
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_what_is_settled_within_the_delay_never_touches_the_disk() -> None:
@@ -141,7 +150,7 @@ def test_what_is_settled_within_the_delay_never_touches_the_disk() -> None:
             await committer.drain()
         assert changes.handed == [1]
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_the_next_batch_gathers_while_one_is_written() -> None:
@@ -163,7 +172,7 @@ def test_the_next_batch_gathers_while_one_is_written() -> None:
             await committer.drain()
         assert changes.handed == [1, 3]
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_drain_writes_at_once_what_waits_for_the_delay() -> None:
@@ -176,11 +185,10 @@ def test_drain_writes_at_once_what_waits_for_the_delay() -> None:
             committer.wake()
             await turns()
             assert not store.tried
-            async with asyncio.timeout(5):
-                await committer.drain()
+            await committer.drain()
             assert changes.on_disk == [1]
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_drain_before_run_writes_and_ends() -> None:
@@ -188,12 +196,12 @@ def test_drain_before_run_writes_and_ends() -> None:
         changes, store = FakeChanges(), FailingStore(0)
         committer = Committer(store, changes)
         changes.pending = ["a"]
-        async with asyncio.timeout(5), asyncio.TaskGroup() as parts:
+        async with asyncio.TaskGroup() as parts:
             parts.create_task(committer.drain())
             parts.create_task(committer.run())
         assert changes.on_disk == [1]
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_a_failed_batch_is_kept_and_written_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -221,7 +229,7 @@ def test_a_failed_batch_is_kept_and_written_later(caplog: pytest.LogCaptureFixtu
         assert (committer.commits, committer.failures) == (2, 12)
 
     caplog.set_level(logging.INFO)
-    asyncio.run(scenario())
+    run(scenario)
     assert events(caplog) == ["store_failing", "store_works_again"]
 
 
@@ -234,11 +242,10 @@ def test_drain_tries_a_failing_disk_again_at_once() -> None:
             changes.pending = ["a"]
             committer.wake()
             await until_failing(committer)
-            async with asyncio.timeout(5):
-                await committer.drain()
+            await committer.drain()
         assert changes.on_disk == [1]
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_drain_gives_up_a_disk_that_goes_on_failing_and_says_what_was_lost(
@@ -254,12 +261,11 @@ def test_drain_gives_up_a_disk_that_goes_on_failing_and_says_what_was_lost(
             await until_failing(committer)
             changes.pending = ["c"]
             committer.wake()
-            async with asyncio.timeout(5):
-                await committer.drain()
+            await committer.drain()
         assert changes.on_disk == []
         assert len(store.tried) > 1
 
-    asyncio.run(scenario())
+    run(scenario)
     assert events(caplog) == ["store_failing", "store_rows_lost"]
     assert caplog.records[-1].rows == 3  # type: ignore[attr-defined]
 
@@ -272,11 +278,10 @@ def test_a_damaged_file_ends_the_process() -> None:
         committer.wake()
         with pytest.raises(Malformed):
             await committer.run()
-        async with asyncio.timeout(5):
-            await committer.drain()
+        await committer.drain()
         assert changes.on_disk == []
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_a_cancelled_run_ends_the_batch_in_hand(tmp_path: Path) -> None:
@@ -306,7 +311,7 @@ def test_a_cancelled_run_ends_the_batch_in_hand(tmp_path: Path) -> None:
             assert len(loaded.messages) == 500
             assert {row.client_id for row in loaded.sessions} == {"a", "c"}
 
-    asyncio.run(scenario())
+    run(scenario)
 
 
 def test_threads_change_places_quickly_while_it_runs_and_as_before_afterwards() -> None:
@@ -320,4 +325,4 @@ def test_threads_change_places_quickly_while_it_runs_and_as_before_afterwards() 
         await running
         assert sys.getswitchinterval() == before
 
-    asyncio.run(scenario())
+    run(scenario)

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.broker.session.records import Batch, Snapshot
@@ -40,6 +40,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "broker.db"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(batches(), st.integers(1, 2)), min_size=1, max_size=6))
 def test_what_is_written_once_or_twice_is_loaded(written: list[tuple[Batch, int]]) -> None:
     model = Model()
@@ -67,6 +68,14 @@ def test_any_number_of_rows_is_written_and_deleted(path: Path, count: int) -> No
         ids = [row.message_id for row in batch.messages]
         database.write(Batch(2, messages_gone=ids, deliveries_gone=ids, sessions_gone=["c"]))
         assert database.load() == Snapshot()
+
+
+def test_flags_come_back_as_flags(path: Path) -> None:
+    with opened(path) as database:
+        database.write(queued(1))
+        loaded = database.load()
+    assert loaded.messages[0].retain is False
+    assert loaded.deliveries[0].retain is False
 
 
 def test_an_ended_session_may_begin_anew_in_the_same_batch(path: Path) -> None:

@@ -1,6 +1,10 @@
 """Who may open a WebSocket (section 6), and within what bounds."""
 
 import asyncio
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -8,11 +12,14 @@ import pytest
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.encode import encode
 from cloud.broker.limits import Limits
+from cloud.broker.shell.server import Server
+from cloud.broker.shell.tls import tls_context
 from cloud.broker.shell.websocket_listener import MESSAGE_SLACK_BYTES, websockets_listening
 from shared.errors import InUse
 from tests.cloud.broker.shell.websockets import (
     LIMITS,
     PAGE,
+    TIMEOUT_S,
     Client,
     Listening,
     listening,
@@ -123,3 +130,44 @@ def test_a_taken_port_names_its_option() -> None:
                 pass
 
     listening(check)
+
+
+def self_signed(folder: Path, name: str) -> tuple[Path, Path]:
+    """Make a certificate that vouches for itself, and its key."""
+    program = shutil.which("openssl")
+    assert program is not None, "this test needs openssl: apt-get install openssl"
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        [program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-keyout", key, "-out", cert, "-days", "2", "-subj", f"/CN={name}",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key
+
+
+def test_a_certificate_says_who_comes_over_wss(tmp_path: Path) -> None:
+    cert, key = self_signed(tmp_path, "gateway-7")
+    ours = ssl.create_default_context(cafile=cert)
+    ours.load_cert_chain(cert, key)
+    without = ssl.create_default_context(cafile=cert)
+
+    async def run() -> None:
+        server = Server(LIMITS)
+        tls = tls_context(cert, key, cert)
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            websockets_listening(server, "127.0.0.1", 0, tls) as (_, port),
+            aiohttp.ClientSession(f"https://127.0.0.1:{port}") as http,
+        ):
+            with pytest.raises(aiohttp.ClientError):
+                async with http.ws_connect("/mqtt", protocols=["mqtt"], ssl=without):
+                    pass
+            async with http.ws_connect("/mqtt", protocols=["mqtt"], ssl=ours) as frames:
+                client = Client(frames)
+                await client.send(p.Connect("gateway-7"))
+                assert isinstance(await client.read(), p.Connack)
+                assert server.router.sessions["gateway-7"].username == "gateway-7"
+            await server.drain()
+
+    asyncio.run(run())

@@ -248,6 +248,19 @@ def test_drain_tries_a_failing_disk_again_at_once() -> None:
     run(scenario)
 
 
+def test_drain_waits_for_a_disk_that_works_again_in_time() -> None:
+    async def scenario() -> None:
+        changes, store = FakeChanges(), FailingStore(5)
+        committer = Committer(store, changes, commit_delay_s=0, retry_s_min=0.001)
+        changes.pending = ["a"]
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(committer.drain())
+            parts.create_task(committer.run())
+        assert changes.on_disk == [1]
+
+    run(scenario)
+
+
 def test_drain_gives_up_a_disk_that_goes_on_failing_and_says_what_was_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -316,13 +329,17 @@ def test_a_cancelled_run_ends_the_batch_in_hand(tmp_path: Path) -> None:
 
 def test_threads_change_places_quickly_while_it_runs_and_as_before_afterwards() -> None:
     async def scenario() -> None:
-        before = sys.getswitchinterval()
+        sys.setswitchinterval(0.004)
         committer = Committer(FailingStore(0), FakeChanges())
         running = asyncio.create_task(committer.run())
         await turns()
         assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
         await committer.drain()
         await running
-        assert sys.getswitchinterval() == before
+        assert sys.getswitchinterval() == pytest.approx(0.004)
 
-    run(scenario)
+    before = sys.getswitchinterval()
+    try:
+        run(scenario)
+    finally:
+        sys.setswitchinterval(before)

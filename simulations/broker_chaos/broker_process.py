@@ -98,6 +98,12 @@ class BrokerProcess:
         """Give the exit code of a broker that ended by itself."""
         return self.process.poll() if self.process is not None else None
 
+    def complaints(self) -> list[str]:
+        """Give the lines of its log that tell of something nobody expected."""
+        text = (self.folder / "broker.log").read_text(encoding="utf-8", errors="replace")
+        words = ('"level": "error"', '"level": "critical"', "Traceback")
+        return [line[:600] for line in text.splitlines() if any(word in line for word in words)]
+
     def rss_bytes(self) -> int:
         """Sample its resident memory; 0 once it is gone."""
         found = resident_bytes(self.process.pid) if self.process is not None else 0

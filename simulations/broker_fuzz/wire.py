@@ -43,6 +43,13 @@ class Wire:
 
     async def until(self, kind: type, seconds: float) -> p.Packet:
         """Read until a packet of a kind comes; raises `Wrong` if the connection ends first."""
+        found = await self.one(kind, seconds)
+        if found is None:
+            raise Wrong(f"the connection ended where {kind.__name__} was due")
+        return found
+
+    async def one(self, kind: type, seconds: float) -> p.Packet | None:
+        """Read until a packet of a kind comes, or give None at the end of the connection."""
         try:
             async with asyncio.timeout(seconds):
                 while (found := await self._read()) is not None:
@@ -51,7 +58,7 @@ class Wire:
                             return packet
         except TimeoutError as error:
             raise Wrong(f"no {kind.__name__} within {seconds} s") from error
-        raise Wrong(f"the connection ended where {kind.__name__} was due")
+        return None
 
     async def last(self) -> p.Packet | None:
         """Read to the end; the last packet, or None if nothing came."""

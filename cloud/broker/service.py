@@ -66,18 +66,22 @@ async def serve(options: Options) -> None:
         ready = await _listen(server, overview, options, tls, stack)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, _reload, server, options, owner_secret)
         if options.exits_with_stdin:
             await loop.connect_read_pipe(lambda: _Pipe(stop), sys.stdin)
-        _tame_collector()
-        print(json.dumps(ready), flush=True)  # noqa: T201
         async with asyncio.TaskGroup() as parts:
+            loop.add_signal_handler(
+                signal.SIGHUP,
+                lambda: parts.create_task(_reload(server, options, owner_secret)),
+            )
             writing = parts.create_task(committer.run()) if committer is not None else None
             system = SystemTopics(server, overview, options.sys_interval_s)
             reporting = parts.create_task(system.run())
             stopping = parts.create_task(stop.wait())
+            _tame_collector()
+            print(json.dumps(ready), flush=True)  # noqa: T201
             await stopping
             reporting.cancel()
+            loop.remove_signal_handler(signal.SIGHUP)
             await server.drain()
             if committer is not None and writing is not None:
                 await committer.drain()
@@ -116,9 +120,9 @@ def _gate(options: Options, owner_secret: str) -> Gate:
     )  # fmt: skip
 
 
-def _reload(server: Server, options: Options, owner_secret: str) -> None:
+async def _reload(server: Server, options: Options, owner_secret: str) -> None:
     try:
-        gate = _gate(options, owner_secret)
+        gate = await asyncio.to_thread(_gate, options, owner_secret)
     except HybridgeError as error:
         log.error("access_files_refused", extra={"why": str(error)})  # noqa: TRY400  it is in `why`
         return

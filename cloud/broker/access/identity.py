@@ -19,4 +19,4 @@ class Identity:
         The specification identifies a session by its client identifier alone (4.1), which anybody
         may claim. Without this check a client takes another's queued messages by taking its name.
         """
-        return self.is_owner or username == self.username
+        return username == self.username

@@ -40,6 +40,8 @@ class Connection:
         self.since = 0.0
         """When the network connection began."""
         self.is_closing = False
+        self.said_why = False
+        """Whether the client was sent the reason why it is closed."""
         self._output = Output(wake)
         self._session: Session | None = None
         self._exchange: Exchange | None = None
@@ -102,7 +104,7 @@ class Connection:
         if code is not None:
             told: Properties = ((PropertyId.REASON_STRING, error.why),) if v5 else ()
             connack = p.Connack(session_present=False, reason=code, properties=told)
-            self._output.put(encode(connack, packet.version))
+            self._say(encode(connack, packet.version))
 
     def judge_by(self, rules: Rules) -> None:
         """Go by rules read anew."""
@@ -124,11 +126,11 @@ class Connection:
             return
         if self.granted is None and error.reason is ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
             # 3.1.1 section 3.1.2-2: the one form all can read
-            self._output.put(b"\x20\x02\x00\x01")
+            self._say(b"\x20\x02\x00\x01")
         elif self._session is not None:
             self._goodbye(error.reason, error.why)
         elif self.granted is None and error.version is Version.V5:  # a CONNECT that said so (3.1.4)
-            self._output.put(encode(p.Connack(session_present=False, reason=error.reason)))
+            self._say(encode(p.Connack(session_present=False, reason=error.reason)))
         self._lost(now, error.reason.name, publish_will=True)
 
     def shut_down(self, now: float) -> None:
@@ -171,4 +173,8 @@ class Connection:
             data = encode(p.Disconnect(reason, told))
             if len(data) > self.granted.packet_bytes_max:
                 data = encode(p.Disconnect(reason))
-            self._output.put(data)
+            self._say(data)
+
+    def _say(self, last: bytes) -> None:
+        self.said_why = True
+        self._output.put(last)

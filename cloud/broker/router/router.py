@@ -69,13 +69,14 @@ class Router:
         """
         client_id = identity.client_id
         session = self.sessions.get(client_id)
-        if session is not None and not identity.may_resume(session.username):
+        is_others = session is not None and not identity.may_resume(session.username)
+        if is_others and session is not None and session.username is not None:
             why = "this client identifier belongs to another user's session"
             raise BrokenRule(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, why)
         if session is not None and session.link is not None:
             session.link.take_over(now)
             session = self.sessions.get(client_id)
-        if session is not None and clean:
+        if session is not None and (clean or is_others):  # nobody's, from before there were users
             self._end(session, now)
             session = None
         present = session is not None
@@ -236,9 +237,9 @@ class Router:
                     self.tree.join(session.client_id, share, Wanted(wanted, identifier))
             if session.ends_at is None:  # connected when the broker ended
                 session.ends_at = now + session.expiry_s
-            if session.will is not None and session.will_at is None:
-                session.will_at = now + min(session.will_delay_s, session.expiry_s)
-            session.note()
+                if session.will is not None:
+                    session.will_at = now + min(session.will_delay_s, session.expiry_s)
+                session.note()
             self._arm(session)
 
     def judge(self, session: Session, reading: Reading, now: float) -> None:

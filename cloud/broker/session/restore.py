@@ -49,9 +49,9 @@ def restored(
         session = Session(
             row.client_id, limits.queued_bytes_max, budget, changes,
             username=row.username, expiry_s=row.expiry_s,
-            ends_at=row.ends_at + shift if row.ends_at is not None else None,
+            ends_at=_shifted(row.ends_at, shift, now + row.expiry_s),
             will_delay_s=row.will_delay_s,
-            will_at=row.will_at + shift if row.will_at is not None else None,
+            will_at=_shifted(row.will_at, shift, now + row.will_delay_s),
         )  # fmt: skip
         if row.will_message_id is not None:
             session.will = _owed(messages[row.will_message_id])
@@ -76,6 +76,11 @@ def restored(
         )  # fmt: skip
     retained = [_owed(messages[message_id]) for _, message_id in snapshot.retained]
     return Restored(list(sessions.values()), retained)
+
+
+def _shifted(at: float | None, shift: float, at_max: float) -> float | None:
+    """A wall clock that was set back meanwhile makes nothing last longer than from now on."""
+    return min(at + shift, at_max) if at is not None else None
 
 
 def _owed(message: Message) -> Message:

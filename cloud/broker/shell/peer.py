@@ -20,6 +20,8 @@ from cloud.broker.shell.tls import common_name
 
 JOINED_BYTES_MAX: Final = 8_192
 """Mean chunk up to which copying chunks together is cheaper than handing each to the kernel."""
+LINGER_S: Final = 1.0
+"""For a client to read why it is closed, and close itself."""
 CHECKS_MAX: Final = 256
 """Passwords that wait to be checked, over all connections; one takes 40 ms of a core."""
 
@@ -71,6 +73,7 @@ class Peer(asyncio.Protocol):
         self._is_dirty = False
         self._is_paused = False
         self._is_deaf = False
+        self._is_parting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time a CONNECT may take, unless there are too many connections."""
@@ -161,8 +164,7 @@ class Peer(asyncio.Protocol):
             if chunks:
                 self._counts.bytes_sent += _write(transport, chunks)
         if connection.is_closing:
-            transport.close()
-            self._rearm(self._loop.call_later(self._limits.connect_timeout_s, self.abort))
+            self._part(transport)
             return
         if connection.is_behind is not self._is_deaf:
             self._is_deaf = not self._is_deaf
@@ -172,6 +174,24 @@ class Peer(asyncio.Protocol):
                 transport.resume_reading()
         if not self._is_paused and connection.has_more:
             self._wake()
+
+    def _part(self, transport: asyncio.Transport) -> None:
+        """Close. A client that was told why is given time to read it.
+
+        A socket closed with bytes unread is reset, and a reset takes what the client had not read.
+        """
+        if not self.connection.said_why:
+            transport.close()
+            self._rearm(self._loop.call_later(self._limits.connect_timeout_s, self.abort))
+        elif not self._is_parting:
+            self._is_parting = True
+            if transport.can_write_eof():
+                transport.write_eof()
+                transport.resume_reading()
+                self._rearm(self._loop.call_later(LINGER_S, self.abort))
+            else:
+                transport.close()
+                self._rearm(self._loop.call_later(self._limits.connect_timeout_s, self.abort))
 
     def _before_session(self, packet: p.Packet, now: float) -> bool:
         """Act on what comes until a CONNECT is granted; False: nothing more to do now."""
@@ -216,9 +236,9 @@ class Peer(asyncio.Protocol):
         if self._transport is not None:
             self._transport.pause_reading()
         running = self._loop.run_in_executor(server.hashing, check.run)
-        running.add_done_callback(functools.partial(self._checked, packet))
+        running.add_done_callback(functools.partial(self._checked, packet, server.gate))
 
-    def _checked(self, packet: p.Connect, done: "asyncio.Future[Admission]") -> None:
+    def _checked(self, packet: p.Connect, gate: Gate, done: "asyncio.Future[Admission]") -> None:
         """Go on with what came meanwhile, or say that the password is wrong."""
         self._server.checks -= 1
         connection, now = self.connection, self._loop.time()
@@ -231,15 +251,22 @@ class Peer(asyncio.Protocol):
             except BrokenRule as error:
                 connection.refuse(packet, error)
                 raise
-            self._grant(packet, admission, now)
+            if gate is not self._server.gate:  # the files were read anew meanwhile
+                self._admit(packet, now)
+            else:
+                self._grant(packet, admission, now)
             for waiting in held:
                 if connection.is_closing:
                     break
-                connection.receive(waiting, now)
+                if self._is_granted:
+                    connection.receive(waiting, now)
+                else:
+                    self._before_session(waiting, now)
         except BrokenRule as error:
             self._fail(error, now)
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        transport = self._transport
+        if transport is not None and not transport.is_closing() and self._held is None:
+            transport.resume_reading()
         self._wake()
 
     def _wake(self) -> None:

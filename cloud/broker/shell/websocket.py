@@ -108,6 +108,10 @@ class Channel(asyncio.Transport):
         self._is_closing = True
         self._due.set()
 
+    def can_write_eof(self) -> bool:
+        """Say that a WebSocket has no half that closes alone."""
+        return False
+
     def abort(self) -> None:
         """Close at once; the reader notices."""
         self._is_closing = True

@@ -401,3 +401,23 @@ def test_rules_read_anew_end_subscriptions_and_drop_what_waits() -> None:
     assert got(one) == []
     one.acknowledge(1)
     assert one.held_bytes == router.budget.used_bytes == 0
+
+
+def test_a_session_is_resumed_by_its_own_user_only() -> None:
+    router = make()
+    join(router, "1", "a", expiry_s=100, username="ann")
+    for other in ("bob", None):
+        with pytest.raises(BrokenRule) as caught:
+            join(router, "1", expiry_s=100, username=other)
+        assert caught.value.reason is ReasonCode.CLIENT_IDENTIFIER_NOT_VALID
+    assert join(router, "1", expiry_s=100, username="ann").subscriptions
+
+
+def test_a_user_ends_a_session_from_before_there_were_users_and_inherits_nothing() -> None:
+    router = make()
+    before = join(router, "1", "a", expiry_s=100)
+    say(router, topic="a")
+    after = join(router, "1", expiry_s=100, username="ann")
+    assert after is not before
+    assert not after.subscriptions
+    assert got(after) == []

@@ -9,7 +9,8 @@ from cloud.broker.codec import packets as p
 from cloud.broker.codec.encode import encode
 from cloud.broker.codec.parser import Parser
 from cloud.broker.limits import Limits
-from cloud.broker.shell.server import Peer, Server
+from cloud.broker.shell.peer import Peer
+from cloud.broker.shell.server import Server
 
 LIMITS = Limits(control_bytes_max=100, write_buffer_bytes=1_000)
 
@@ -22,6 +23,13 @@ class FakeTransport(asyncio.Transport):
         self.written: list[bytes] = []
         self.is_reading_paused = False
         self.is_closed = False
+        self.has_written_eof = False
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.has_written_eof = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         del low
@@ -146,9 +154,24 @@ def test_nothing_is_read_or_written_after_a_broken_rule() -> None:
         (goodbye,) = transport.packets()[1:]
         assert isinstance(goodbye, p.Disconnect)
         assert goodbye.reason == 0x82
-        assert transport.is_closed
+        assert transport.has_written_eof
+        assert not transport.is_closed, "a reset would take the good-bye from who has not read it"
+        peer.data_received(encode(p.Pingreq()))
+        await turn()
+        assert transport.packets() == []
         peer.connection_lost(None)
         assert not server.peers
+
+    on_a_server(check)
+
+
+def test_who_does_not_close_after_a_good_bye_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(server: Server) -> None:
+        _, transport = join(server, "c", p.Connect("c"))
+        monkeypatch.setattr("cloud.broker.shell.peer.LINGER_S", 0.0)
+        await turn()
+        await turn()
+        assert transport.is_closed
 
     on_a_server(check)
 

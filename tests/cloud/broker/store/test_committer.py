@@ -175,6 +175,18 @@ def test_the_next_batch_gathers_while_one_is_written() -> None:
     run(scenario)
 
 
+def test_the_delay_counts_from_the_first_of_many_changes() -> None:
+    async def scenario() -> None:
+        committer = Committer(FailingStore(0), FakeChanges(), commit_delay_s=3600)
+        committer.wake()
+        due_at = committer._due_at
+        await turns()
+        committer.wake()
+        assert committer._due_at == due_at
+
+    run(scenario)
+
+
 def test_drain_writes_at_once_what_waits_for_the_delay() -> None:
     async def scenario() -> None:
         changes, store = FakeChanges(), FailingStore(0)

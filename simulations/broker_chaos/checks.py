@@ -100,7 +100,7 @@ def in_order(history: History) -> Verdict:
             continue
         last: dict[str, str] = {}
         seen: set[str] = set()
-        for event in history.received[client_id]:
+        for event in history.received.get(client_id, ()):
             if event.message in seen or event.message not in history.sent:
                 continue
             seen.add(event.message)
@@ -131,7 +131,7 @@ def retained(history: History) -> Verdict:
                 due = max((number(one.message) for one in acked if one.at < event.at), default=0)
                 got = [
                     number(one.message)
-                    for one in history.received[client_id]
+                    for one in history.received.get(client_id, ())
                     if one.topic == topic and one.detail == "retain" and one.at > event.at
                 ]
                 verdict.looked_at += bool(got)

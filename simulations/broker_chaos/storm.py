@@ -25,8 +25,6 @@ from simulations.broker_chaos.plan import PASSWORD, READERS, Plan, acl_text, use
 
 PROGRESS_S: Final = 10.0
 SAMPLE_S: Final = 0.25
-DRAIN_S_MAX: Final = 90.0
-"""From the last kill until everything owed has come, on a machine that is busy."""
 RSS_BYTES_MAX: Final = 256 << 20
 """40 MB of interpreter, the 64 MB that may be queued in all, and what Python holds beside them:
 a message of 200 bytes costs about 1 KB, so three times its count."""
@@ -52,6 +50,8 @@ class Weather:
     synchronous: str = "full"
     module: tuple[str, ...] = ("cloud.broker",)
     """What `python -m` runs as the broker."""
+    drain_s_max: float = 90.0
+    """From the last kill until everything owed has come, on a machine that is busy."""
 
 
 @dataclass(slots=True)
@@ -203,6 +203,7 @@ class Storm:
 
     def _heal(self) -> None:
         """Break nothing more: publishers finish, readers come back and get what is owed."""
+        drain_s = self._weather.drain_s_max
         _end(self._workers.pop("guests"))
         began = time.monotonic()
         for name in READERS:
@@ -213,16 +214,16 @@ class Storm:
         publishers = self._workers["publishers"]
         publishers.send_signal(signal.SIGTERM)
         try:
-            publishers.wait(DRAIN_S_MAX)
+            publishers.wait(drain_s)
         except subprocess.TimeoutExpired:
-            self._own.append(f"publishers still wait after {DRAIN_S_MAX:.0f} s of calm")
+            self._own.append(f"publishers still wait after {drain_s:.0f} s of calm")
         while True:
             self._gather()
             owed = self.history.missing()
             if not owed:
                 break
-            if time.monotonic() > began + DRAIN_S_MAX:
-                self._own.append(f"{owed} deliveries are owed after {DRAIN_S_MAX:.0f} s of calm")
+            if time.monotonic() > began + drain_s:
+                self._own.append(f"{owed} deliveries are owed after {drain_s:.0f} s of calm")
                 break
             time.sleep(SAMPLE_S)
         print(f"healed in {time.monotonic() - began:.1f} s", flush=True)

@@ -6,7 +6,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-train
 
-.PHONY: help setup demo test test-slow test-train check format bench bench-broker models lock test-packages dataset clean
+.PHONY: help setup demo test test-slow test-train check format chaos-broker fuzz-broker bench bench-broker models lock test-packages dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -58,6 +58,14 @@ bench: $(READY) ## ratios against the floor measured in the same run
 
 bench-broker: $(READY) test-packages ## the embedded broker beside Mosquitto, the same loads in turn: ten minutes
 	$(BIN)/python -m simulations.broker_bench
+
+MINUTES ?= 10
+
+chaos-broker: $(READY) test-packages ## kill -9, cut and crowd the embedded broker for MINUTES=10, then check every promise
+	$(BIN)/python -m simulations.broker_chaos --minutes $(MINUTES)
+
+fuzz-broker: $(READY) ## broken packets of the whole grammar against the embedded broker for MINUTES=10
+	$(BIN)/python -m simulations.broker_fuzz --minutes $(MINUTES)
 
 models: $(TRAIN_READY) dataset ## train, quantize and calibrate both models: one to two hours on 2 cores
 	$(BIN)/python -m cloud.training.recipe --models models --runs runs

@@ -50,7 +50,7 @@ class Episode:
         self._rng = Random(f"{seed}/{number}")
         self._where = (seed, number)
         self._tally = tally
-        self._stack = Stack(CLIENTS)
+        self._stack = Stack(CLIENTS, is_durable=number % 2 == 1)
         self._doing = "nothing yet"
         self._slot: Slot | None = None
 
@@ -93,6 +93,11 @@ class Episode:
         rng, stack = self._rng, self._stack
         if rng.random() < 0.1:
             stack.pass_time(rng.choice((0.0, 0.1, 2.0, 20.0)))
+        if rng.random() < 0.4:
+            stack.commit()
+        if rng.random() < 0.01:
+            self._doing = "a crash"
+            stack.crash()
         index = rng.randrange(CLIENTS)
         slot = stack.slots[index]
         if slot is not None and slot.connection.is_closing:  # taken over by another

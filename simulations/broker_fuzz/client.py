@@ -22,6 +22,8 @@ class ClientView:
 
     version: int = V5
     is_connected: bool = False
+    is_dismissed: bool = False
+    """The broker said DISCONNECT."""
     aliases: set[int] = field(default_factory=set)
     """Set towards the broker."""
     alias_maximum: int = 0
@@ -44,6 +46,9 @@ class ClientView:
         """Note a packet from the broker; raises `Wrong` if it must not be sent to this client."""
         if not isinstance(packet, SERVER_SENDS):
             raise Wrong(f"the broker sent {packet!r}")
+        if self.is_dismissed:
+            raise Wrong(f"{packet!r} after DISCONNECT (3.14.4-1)")
+        self.is_dismissed = isinstance(packet, p.Disconnect)
         if isinstance(packet, p.Auth):
             raise Wrong("AUTH to a client that named no authentication method (4.12.0-6)")
         if isinstance(packet, p.Disconnect) and self.version != V5:

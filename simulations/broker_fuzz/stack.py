@@ -16,8 +16,11 @@ from cloud.broker.codec.reasons import BrokenRule
 from cloud.broker.connection.connection import Connection
 from cloud.broker.limits import Limits
 from cloud.broker.router.router import Router
+from cloud.broker.session.changes import Changes
+from cloud.broker.session.restore import last_id, restored
 from simulations.broker_fuzz.client import ClientView, Wrong
 from simulations.broker_fuzz.parts import V5
+from simulations.broker_fuzz.shadow import Shadow
 
 PACKET_BYTES_MAX: Final = 100_000
 STEP_CPU_S_MAX: Final = 0.05
@@ -138,10 +141,12 @@ def _size(data: bytes, at: int) -> int:
 class Stack:
     """A broker without a network."""
 
-    def __init__(self, client_count: int) -> None:
-        """Start it without connections."""
+    def __init__(self, client_count: int, *, is_durable: bool = False) -> None:
+        """Start it without connections; durable: beside a store that commits when told."""
         self._names = 0
-        self.router = Router(LIMITS, self._name)
+        self._changes = Changes() if is_durable else None
+        self._shadow = Shadow()
+        self.router = Router(LIMITS, self._name, self._changes)
         self.slots: list[Slot | None] = [None] * client_count
         self.now = 0.0
 
@@ -153,6 +158,26 @@ class Stack:
         """Let sessions and wills become due."""
         self.now += seconds
         self.router.expire(self.now)
+
+    def commit(self) -> None:
+        """Let the store do a bit of its work."""
+        if self._changes is not None:
+            self._shadow.advance(self._changes, self.now)
+
+    def crash(self) -> None:
+        """End as kill -9 does, and start again with what the store holds."""
+        if self._changes is None:
+            return
+        self.slots = [None] * len(self.slots)
+        self._shadow.crash()
+        snapshot = self._shadow.snapshot()
+        self._changes = Changes(last_id(snapshot))
+        self.router = Router(LIMITS, self._name, self._changes)
+        found = restored(
+            snapshot, self._changes, LIMITS, self.router.budget, self.now, self.now
+        )  # fmt: skip
+        self.router.adopt(found.sessions, found.retained, self.now)
+        check_books(self.router)
 
     def deliver(self) -> None:
         """Have every client read what is for it."""
@@ -175,6 +200,10 @@ class Stack:
             raise Wrong(f"sessions outlive their expiry: {list(self.router.sessions)}")
         if self.router.budget.used_bytes:
             raise Wrong(f"no session is left, {self.router.budget.used_bytes} bytes are owed")
+        if self._changes is not None:
+            for _ in range(4):
+                self.commit()
+            self._shadow.expect_only_retained()
         root: Any = self.router.tree._root  # noqa: SLF001  nothing public tells what it holds
         if not root.is_empty:
             raise Wrong("no session is left, but the tree of subscriptions is not empty")

@@ -120,6 +120,8 @@ class Database:
     def _open(self, synchronous: Synchronous) -> None:
         execute = self._connection.execute
         execute("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: then there is no -shm file either
+        # Debian's default writes zeros over what is deleted: 150 ms for 2,000 rows of 8 KB, not 6.
+        execute("PRAGMA secure_delete = OFF")
         execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA synchronous = {synchronous}")
         execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")

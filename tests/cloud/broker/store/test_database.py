@@ -264,6 +264,15 @@ def test_the_space_of_a_burst_is_used_again_and_given_back_at_the_next_start(pat
     assert path.stat().st_size < 100_000
 
 
+def test_deleting_does_not_write_payloads_again(path: Path) -> None:
+    with opened(path) as database:
+        database.write(queued(400, 20_000))
+    with opened(path) as database:
+        ids = list(range(1, 401))
+        database.write(Batch(0, messages_gone=ids, deliveries_gone=ids))
+        assert path.with_name("broker.db-wal").stat().st_size < 400_000
+
+
 def test_the_log_is_cut_after_a_burst(path: Path) -> None:
     with opened(path) as database:
         database.write(queued(2_000, 20_000))

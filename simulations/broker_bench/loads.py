@@ -1,7 +1,15 @@
 """What a load asks for and what it found; these values cross to the clients' process as JSON."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
+
+
+class Broker(NamedTuple):
+    """Where a broker listens, and its process."""
+
+    host: str
+    port: int
+    pid: int
 
 
 @dataclass(frozen=True, slots=True)

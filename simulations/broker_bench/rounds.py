@@ -38,7 +38,7 @@ async def measure(cell: Cell, rounds: int) -> list[Pair]:
 async def _brokers(cell: Cell) -> AsyncIterator[dict[Kind, BrokerAddress]]:
     limits = Limits(
         connections_max=2 * IDLE_CONNECTIONS, sessions_max=4 * IDLE_CONNECTIONS,
-        queued_bytes_max=cell.queued_bytes_max, queued_bytes_max_total=cell.queued_bytes_max,
+        connects_per_s_max=IDLE_CONNECTIONS, queued_bytes_max=cell.queued_bytes_max, queued_bytes_max_total=cell.queued_bytes_max,
     )  # fmt: skip
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hybridge-broker-")))
@@ -52,15 +52,20 @@ async def _brokers(cell: Cell) -> AsyncIterator[dict[Kind, BrokerAddress]]:
 
 async def _pair(cell: Cell, brokers: dict[Kind, BrokerAddress], index: int) -> Pair:
     order = KINDS if index % 2 == 0 else KINDS[::-1]
-    found = {kind: await _run(cell, brokers[kind]) for kind in order}
+    if cell.load.kind == "latency":  # both at once, a message each in turn
+        measured = await _run(cell, [brokers[kind] for kind in order])
+    else:
+        measured = [(await _run(cell, [brokers[kind]]))[0] for kind in order]
+    found = dict(zip(order, measured, strict=True))
     return found["embedded"], found["mosquitto"]
 
 
-async def _run(cell: Cell, broker: BrokerAddress) -> Found:
+async def _run(cell: Cell, brokers: list[BrokerAddress]) -> list[Found]:
     """Raises RuntimeError if the clients' process fails; its words are on stderr."""
     asked = {
-        "load": dataclasses.asdict(cell.load), "broker": (broker.host, broker.port, broker.pid),
-    }  # fmt: skip
+        "load": dataclasses.asdict(cell.load),
+        "brokers": [(one.host, one.port, one.pid) for one in brokers],
+    }
     clients = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "simulations.broker_bench.worker",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -68,6 +73,7 @@ async def _run(cell: Cell, broker: BrokerAddress) -> Found:
     said, _ = await clients.communicate(json.dumps(asked).encode())
     if clients.returncode:
         raise RuntimeError(f"{cell.what}: the clients ended with code {clients.returncode}")
-    values = json.loads(said)
-    values["by_consumer"] = tuple(values["by_consumer"])
-    return Found(**values)
+    return [
+        Found(**{**values, "by_consumer": tuple(values["by_consumer"])})
+        for values in json.loads(said)
+    ]

@@ -8,7 +8,7 @@ from typing import Final
 
 from simulations.broker_bench import process
 from simulations.broker_bench.connections import Gate, Publisher, Subscriber, connect_all
-from simulations.broker_bench.loads import Found, Load
+from simulations.broker_bench.loads import Broker, Found, Load
 from simulations.broker_bench.wire import Ring, Shape, topic
 
 WARM_UP_S: Final = 0.4
@@ -17,7 +17,7 @@ UNDELIVERED_BYTES_MAX: Final = 32 * 1_048_576
 DRAIN_S_MAX: Final = 5.0
 
 
-async def measure(load: Load, host: str, port: int, pid: int) -> Found:
+async def measure(load: Load, broker: Broker) -> Found:
     """Run warm up, measured time and drain; a message counts when a subscriber has it."""
     shape = Shape.of(load.payload_bytes)
     gate = Gate(
@@ -45,17 +45,17 @@ async def measure(load: Load, host: str, port: int, pid: int) -> Found:
     def publisher(at: int) -> Publisher:
         return Publisher(f"pub-{at}", Ring(topic(at), payload, load.window), gate)
 
-    subscribers = await connect_all(host, port, load.consumers, subscriber)
-    publishers = await connect_all(host, port, load.publishers, publisher)
+    subscribers = await connect_all(broker, load.consumers, subscriber)
+    publishers = await connect_all(broker, load.publishers, publisher)
     for one in publishers:
         one.publish()
     await asyncio.sleep(WARM_UP_S)
     before, started = delivered, time.perf_counter()
-    broker_s, clients_s = process.cpu_s(pid), time.process_time()
+    broker_s, clients_s = process.cpu_s(broker.pid), time.process_time()
     shares = [each.delivered for each in subscribers]
     await asyncio.sleep(load.measured_s)
     count, took_s = delivered - before, time.perf_counter() - started
-    broker_s, clients_s = process.cpu_s(pid) - broker_s, time.process_time() - clients_s
+    broker_s, clients_s = process.cpu_s(broker.pid) - broker_s, time.process_time() - clients_s
     shares = [each.delivered - was for each, was in zip(subscribers, shares, strict=True)]
     gate.is_open = False
     with contextlib.suppress(TimeoutError):  # then it is lost, and counted

@@ -5,25 +5,30 @@ import dataclasses
 import json
 import resource
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import uvloop
 
 from simulations.broker_bench import latency, standing, throughput
-from simulations.broker_bench.loads import Found, Load
+from simulations.broker_bench.loads import Broker, Found, Load
 
-LOADS: dict[str, Callable[[Load, str, int, int], Awaitable[Found]]] = {
+ONE_BY_ONE: dict[str, Callable[[Load, Broker], Awaitable[Found]]] = {
     "throughput": throughput.measure,
-    "latency": latency.measure,
     "slow-reader": standing.slow_reader,
     "idle": standing.idle,
 }
 
 
-async def _run(load: Load, host: str, port: int, pid: int) -> Found:
+async def _measure(load: Load, brokers: Sequence[Broker]) -> list[Found]:
+    if load.kind == "latency":
+        return await latency.measure(load, brokers)
+    return [await ONE_BY_ONE[load.kind](load, broker) for broker in brokers]
+
+
+async def _run(load: Load, brokers: Sequence[Broker]) -> list[Found]:
     """Run one load; an error in any callback of a connection ends it."""
-    failed: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+    failed: asyncio.Future[list[Found]] = asyncio.get_running_loop().create_future()
 
     def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not failed.done():
@@ -31,7 +36,7 @@ async def _run(load: Load, host: str, port: int, pid: int) -> Found:
             failed.set_exception(problem)
 
     asyncio.get_running_loop().set_exception_handler(fail)
-    running = asyncio.ensure_future(LOADS[load.kind](load, host, port, pid))
+    running = asyncio.ensure_future(_measure(load, brokers))
     done, _ = await asyncio.wait((running, failed), return_when=asyncio.FIRST_COMPLETED)
     running.cancel()
     failed.cancel()
@@ -44,8 +49,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asked = json.load(sys.stdin)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        found = runner.run(_run(Load(**asked["load"]), *asked["broker"]))
-    print(json.dumps(dataclasses.asdict(found)))
+        found = runner.run(_run(Load(**asked["load"]), [Broker(*one) for one in asked["brokers"]]))
+    print(json.dumps([dataclasses.asdict(one) for one in found]))
 
 
 if __name__ == "__main__":

@@ -40,17 +40,17 @@ class Changes(Protocol):
     def is_empty(self) -> bool:
         """Whether there is nothing to hand over."""
 
-    def hand(self, now: float, wall: float) -> Batch:
+    def hand(self, now: float, wall: float, /) -> Batch:
         """Give everything pending; `now` on the loop's clock is `wall` in Unix seconds."""
 
-    def committed(self, batch_number: int) -> None:
+    def committed(self, batch_number: int, /) -> None:
         """Learn that a batch is on disk."""
 
 
 class Store(Protocol):
     """Where batches go; `Database` is one."""
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, /) -> None:
         """Write all of it or raise `Unavailable`; called on the committer's thread."""
 
 

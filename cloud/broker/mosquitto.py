@@ -8,6 +8,8 @@ from shared.errors import Malformed
 
 RUNNING = " running"
 """How the line ends that Mosquitto logs once its listeners are open."""
+MESSAGE_BYTES = 8_192
+"""What a waiting message is taken to hold where a bound in bytes becomes one in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,10 @@ def config_text(
         "persistence true",
         f"persistence_location {state_dir}/",
         f"persistent_client_expiration {max(1, limits.session_expiry_s_max // 3600)}h",
-        "# 0 lifts the bound of 1,000 messages that drops while the publisher hears success",
-        "max_queued_messages 0",
-        f"max_queued_bytes {limits.queued_bytes_max}",
+        "# a full queue drops while the publisher hears success, so: more than the default 1,000",
+        f"max_queued_messages {max(1_000, limits.queued_bytes_max // MESSAGE_BYTES)}",
+        "# 2.0.11 counts every byte that ever waited: a bound in bytes would end a busy session",
+        "max_queued_bytes 0",
         f"max_inflight_messages {limits.inflight_max}",
         f"max_packet_size {limits.packet_bytes_max}",
         "connection_messages false",

@@ -46,6 +46,8 @@ class BrokerSettings(Section):
     and binds their client id."""
     websocket_port: int | None = Field(default=None, ge=0, le=65_535)
     """MQTT over WebSockets, on `host`. None: not offered."""
+    websocket_origins: tuple[str, ...] = ()
+    """Web pages that may connect, as browsers write them: `https://host[:port]`."""
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     """Prometheus metrics over HTTP, on this machine only. None: only on the admin socket."""
     sys_interval_s: float = Field(default=10.0, ge=0)

@@ -177,4 +177,4 @@ class Connection:
 
     def _say(self, last: bytes) -> None:
         self.said_why = True
-        self._output.put(last)
+        self._output.put_last(last)

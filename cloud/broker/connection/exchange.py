@@ -17,7 +17,6 @@ from cloud.broker.connection.output import Output
 from cloud.broker.operations.counts import Counts
 from cloud.broker.router.router import Router
 from cloud.broker.session.messages import Message, Promise, forwarded, split_expiry
-from cloud.broker.session.outgoing import Send
 from cloud.broker.session.session import Session
 
 FAILURE: Final = ReasonCode.UNSPECIFIED_ERROR
@@ -54,10 +53,14 @@ class Exchange:
     def receive(self, packet: p.Packet, now: float) -> None:
         """Act on one packet; raises `BrokenRule` when the connection must close (4.13)."""
         session = self._session
+        if isinstance(packet, p.Publish):  # the two that come by the thousand first
+            self._publish(packet, now)
+            return
+        if isinstance(packet, p.Puback):
+            session.acknowledge(packet.packet_id)
+            return
         match packet:
-            case p.Publish():
-                self._publish(packet, now)
-            case p.Puback(packet_id) | p.Pubcomp(packet_id):
+            case p.Pubcomp(packet_id):
                 session.acknowledge(packet_id)
             case p.Pubrec(packet_id, reason):
                 if session.received_by_client(packet_id, reason):
@@ -101,7 +104,7 @@ class Exchange:
                 name.encode(), len(payload), first, packet_id, found, self._version
             )
             if len(header) + len(payload) > granted.packet_bytes_max:
-                session.too_large(Send(delivery, packet_id, dup))
+                session.too_large(packet_id)
                 continue
             if self._sent_aliases is not None:
                 self._sent_aliases.keep()

@@ -50,6 +50,11 @@ class Output:
         if promise is not None and not promise.holds:
             promise.call_when_held(self._wake)
 
+    def put_last(self, packet: bytes) -> None:
+        """Send what may be sent, then this, then nothing: a good-bye (3.14.4-1)."""
+        self._now = [*self.take(), packet]
+        self._waiting.clear()
+
     def take(self) -> list[bytes]:
         """Take out what may be sent now."""
         out, self._now, self.bytes_held = self._now, [], 0

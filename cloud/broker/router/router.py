@@ -47,7 +47,8 @@ class Router:
         """Messages given up since the start, by reason."""
         total = Counter(self.dropped_of_ended)
         for session in self.sessions.values():
-            total.update(session.dropped)
+            if session.dropped:
+                total.update(session.dropped)
         return total
 
     def open(

@@ -13,7 +13,7 @@ wait.
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from cloud.broker.codec.reasons import ReasonCode
 from cloud.broker.codec.topics import Shared
@@ -56,12 +56,8 @@ class Inflight:
     """Its row in the store once the delivery is gone."""
 
 
-class Send(NamedTuple):
-    """A PUBLISH to send; `delivery` None: a PUBREL."""
-
-    delivery: Delivery | None
-    packet_id: int
-    dup: bool
+Send = tuple[Delivery | None, int, bool]
+"""A PUBLISH to send, its packet id (0 for QoS 0) and DUP; without delivery: a PUBREL."""
 
 
 @dataclass(slots=True)
@@ -164,7 +160,7 @@ class Outgoing:
                 bytes_max -= delivery.size_bytes
                 if not delivery.qos:
                     self._release(delivery)
-                    out.append(Send(delivery, 0, dup=False))
+                    out.append((delivery, 0, False))
                 elif (send := self._assign(delivery)) is not None:
                     out.append(send)
         return out
@@ -207,11 +203,11 @@ class Outgoing:
                 entry.row_id = self.changes.received_by_client(delivery)
         return True
 
-    def too_large(self, send: Send) -> None:
+    def too_large(self, packet_id: int) -> None:
         """Count a delivery over the client's Maximum Packet Size as done (3.1.2.11.4)."""
         self.dropped[Drop.PACKET_TOO_LARGE] += 1
-        if send.packet_id:
-            self.acknowledge(send.packet_id)
+        if packet_id:
+            self.acknowledge(packet_id)
 
     def withdraw_shared(self, share: Shared | None = None) -> list[Delivery]:
         """Take out what another member of its share group, or of any, may get instead (4.8.2).
@@ -272,7 +268,7 @@ class Outgoing:
                 dup = entry.delivery is not None and not entry.is_first
                 entry.is_sent, entry.is_first, entry.promise = True, False, None
                 self._sent += 1
-                yield Send(entry.delivery, self._due[0], dup)
+                yield entry.delivery, self._due[0], dup
             self._due.popleft()
 
     def _is_next_due(self) -> bool:
@@ -289,7 +285,7 @@ class Outgoing:
         if promise is None and not self._due:
             self.inflight[packet_id] = Inflight(delivery)
             self._sent += 1
-            return Send(delivery, packet_id, dup=False)
+            return (delivery, packet_id, False)
         self.inflight[packet_id] = Inflight(delivery, False, True, promise)
         self._due.append(packet_id)
         if promise is not None and self.link is not None:

@@ -7,6 +7,7 @@ connection whose socket is full (`pause_writing`) keeps its messages in its sess
 
 import asyncio
 import logging
+import math
 import secrets
 import ssl
 from collections.abc import Callable
@@ -73,9 +74,11 @@ class Server:
         self.on_pending: Callable[[], None] | None = None
         """Called when `changes` has something for the store."""
         self.started_at = self.loop.time()
-        self._listener: asyncio.Server | None = None
+        self.listeners: list[asyncio.Server] = []
+        """What `drain` closes: TCP here, WebSockets elsewhere."""
         self._dirty: list[Peer] = []
-        self._expiry: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.Handle | None = None
+        self._expiry_at = math.inf
         self._gone = asyncio.Event()
         self._once = OncePer(_LOG_PERIOD_S)
         if snapshot is not None and self.changes is not None:
@@ -90,11 +93,12 @@ class Server:
     ) -> tuple[str, int]:
         """Start to take connections; gives the address bound. Raises OSError if it is taken."""
         timeout_s = self.limits.connect_timeout_s if tls is not None else None
-        self._listener = await self.loop.create_server(
+        listener = await self.loop.create_server(
             lambda: Peer(self), host, port, ssl=tls, backlog=BACKLOG,
             ssl_handshake_timeout=timeout_s,
         )  # fmt: skip
-        bound: tuple[str, int] = self._listener.sockets[0].getsockname()[:2]
+        self.listeners.append(listener)
+        bound: tuple[str, int] = listener.sockets[0].getsockname()[:2]
         return bound
 
     async def drain(self, timeout_s: float = 2.0) -> None:
@@ -103,8 +107,8 @@ class Server:
         What was acknowledged to nobody yet waits for its place on disk first, so that a client
         that was answered need not send again.
         """
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self.listeners:
+            listener.close()
         await self._all_on_disk(timeout_s)
         now = self.loop.time()
         for peer in list(self.peers):
@@ -200,13 +204,15 @@ class Server:
 
     def _arm(self) -> None:
         due_at = self.router.due_at()
-        if due_at is not None and (self._expiry is None or due_at < self._expiry.when()):
+        if due_at is not None and due_at < self._expiry_at:
             if self._expiry is not None:
                 self._expiry.cancel()
+            # uvloop's handle for a time that has passed has no `when()`: it is kept here
+            self._expiry_at = due_at
             self._expiry = self.loop.call_at(due_at, self._expire)
 
     def _expire(self) -> None:
-        self._expiry = None
+        self._expiry, self._expiry_at = None, math.inf
         self.router.expire(self.loop.time() + 0.002)  # a timer may fire a clock tick early
         self._after()
 

@@ -69,6 +69,7 @@ async def websockets_listening(
                 f"websockets: cannot listen on {host}:{port} ({error.strerror or error}); "
                 "stop what uses it, or set --websocket-port to a port that is free"
             ) from error
+        server.listeners.append(listener)
         try:
             bound: tuple[str, int] = listener.sockets[0].getsockname()[:2]
             yield bound

@@ -176,7 +176,7 @@ def config(**more: object) -> str:
 def test_mosquitto_never_drops_while_the_publisher_hears_success() -> None:
     lines = config(limits=Limits(queued_bytes_max=2_000_000), run_as="hy").splitlines()
     for line in (
-        "listener 1883 127.0.0.1", "max_queued_messages 0", "max_queued_bytes 2000000",
+        "listener 1883 127.0.0.1", "max_queued_messages 1000", "max_queued_bytes 0",
         "set_tcp_nodelay true", "persistence true", "persistence_location /var/lib/x/",
         "allow_anonymous true", "user hy",
     ):  # fmt: skip

@@ -61,7 +61,7 @@ def say(router: Router, payload: bytes = b"x", topic: str = "t", now: float = 0,
 
 def got(session: Session, now: float = 0) -> list[bytes]:
     sent = session.take(now, PLENTY)
-    return [one.delivery.message.payload for one in sent if one.delivery is not None]
+    return [delivery.message.payload for delivery, _, _ in sent if delivery is not None]
 
 
 def test_the_publisher_hears_how_it_went() -> None:

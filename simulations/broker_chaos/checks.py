@@ -132,7 +132,10 @@ def retained(history: History) -> Verdict:
                 got = [
                     number(one.message)
                     for one in history.received.get(client_id, ())
-                    if one.topic == topic and one.detail == "retain" and one.at > event.at
+                    if one.topic == topic
+                    and one.detail == "retain"
+                    and one.at > event.at
+                    and one.message in history.sent
                 ]
                 verdict.looked_at += bool(got)
                 if got and max(got) < due:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from cloud.broker.codec import packets as p
-from simulations.broker_chaos.journal import Event, Journal, Saw, now
+from simulations.broker_chaos.journal import Event, Journal, Saw, message_of, now
 from simulations.broker_chaos.link import Gone, Link
 from simulations.broker_chaos.plan import Plan
 from simulations.broker_fuzz import grammar
@@ -106,7 +106,7 @@ class Guests:
                         pass
 
     async def _note(self, link: Link, client_id: str, packet: p.Publish) -> None:
-        message = packet.payload.partition(b" ")[0].decode(errors="replace")
+        message = message_of(packet.payload)
         detail = "retain" if packet.retain else ""
         self._journal.write(
             Event(Saw.RECEIVED, now(), client_id, message, packet.topic, packet.qos,

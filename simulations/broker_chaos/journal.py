@@ -57,7 +57,7 @@ class Journal:
 
     def write(self, *events: Event) -> None:
         """Hand entries to the kernel, which keeps them when this process is killed."""
-        lines = "".join("\t".join(map(str, event)) + "\n" for event in events)
+        lines = "".join(_line(event) for event in events)
         os.write(self._file, lines.encode())
 
     def close(self) -> None:
@@ -68,6 +68,16 @@ class Journal:
 def now() -> int:
     """Time for entries, in nanoseconds."""
     return time.monotonic_ns()
+
+
+def message_of(payload: bytes) -> str:
+    """Give the id that a payload begins with; noise has none that anybody knows."""
+    return payload[:100].partition(b" ")[0].decode(errors="replace")
+
+
+def _line(event: Event) -> str:
+    fields = [str(one).replace("\t", "?").replace("\n", "?") for one in event]
+    return "\t".join(fields) + "\n"
 
 
 def parse(line: str) -> Event:
@@ -94,5 +104,5 @@ class Tail:
             return
         whole = data.rfind(b"\n") + 1
         self._at += whole
-        for line in data[:whole].decode().splitlines():
+        for line in data[:whole].decode().split("\n")[:-1]:
             yield parse(line)

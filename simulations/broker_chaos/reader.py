@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from cloud.broker.codec import packets as p
-from simulations.broker_chaos.journal import Event, Journal, Saw, now
+from simulations.broker_chaos.journal import Event, Journal, Saw, message_of, now
 from simulations.broker_chaos.link import Gone, Link
 from simulations.broker_chaos.plan import Plan, ReaderRole
 
@@ -172,7 +172,7 @@ class Reader:
             await link.send(*(p.Puback(one.packet_id) for one in held))
 
     def _received(self, packet: p.Publish) -> Event:
-        message = packet.payload.partition(b" ")[0].decode(errors="replace")
+        message = message_of(packet.payload)
         return Event(
             Saw.RECEIVED, now(), self._role.client_id, message, packet.topic, packet.qos,
             packet.packet_id, "retain" if packet.retain else "",

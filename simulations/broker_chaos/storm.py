@@ -171,6 +171,7 @@ class Storm:
         code = self._broker.died()
         if code is not None:
             self._own.append(f"the broker ended by itself with code {code}")
+            self._broker.kill()
             self._broker.start()
         for name, worker in self._workers.items():
             if worker.poll() not in (None, -signal.SIGKILL):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simulations.broker_chaos.journal import Event, Journal, Saw, Tail, parse
+from simulations.broker_chaos.journal import Event, Journal, Saw, Tail, message_of, parse
 
 EVENT = Event(Saw.RECEIVED, 5, "r0", "p0/1", "up/p0/q1", 2, 7, "retain")
 
@@ -12,6 +12,15 @@ def test_a_line_is_read_as_it_was_written(tmp_path: Path) -> None:
     journal.write(EVENT, EVENT._replace(code=1, detail=""))
     journal.close()
     assert list(Tail(tmp_path / "a.journal").read()) == [EVENT, EVENT._replace(code=1, detail="")]
+
+
+def test_noise_breaks_no_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "a.journal")
+    noise = EVENT._replace(message=message_of(b"a\tb\nc\x0b\xff d"), topic="x\u2028y")
+    journal.write(noise)
+    journal.close()
+    [event] = Tail(tmp_path / "a.journal").read()
+    assert event == noise._replace(message="a?b?c\x0b\ufffd")
 
 
 def test_the_tail_waits_for_whole_lines(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from cloud.broker.codec.packets import Version
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode, malformed, protocol_error
 
 CONNECT: Final = 0x10
+FIXED_HEADER_BYTES_MAX: Final = 5
 
 
 class Parser:
@@ -44,53 +45,60 @@ class Parser:
             BrokenRule: after the packets before the fault were yielded; feed nothing more.
 
         """
+        parts: tuple[tuple[bytes, int], ...] = ((data, 0),)
         if self._held_bytes:
-            self._chunks.append(data)
-            self._held_bytes += len(data)
-            if self._held_bytes < self._wanted_bytes:
+            missing = self._wanted_bytes - self._held_bytes
+            if len(data) < missing:
+                self._chunks.append(data)
+                self._held_bytes += len(data)
                 return
-            data = b"".join(self._chunks)
+            if self._wanted_bytes > FIXED_HEADER_BYTES_MAX:  # what follows need not be copied
+                whole = b"".join((*self._chunks, memoryview(data)[:missing]))
+                parts = ((whole, 0), (data, missing))
+            else:
+                parts = ((b"".join((*self._chunks, data)), 0),)
             self._chunks.clear()
             self._held_bytes = 0
-        at, size = 0, len(data)
-        if size and not self._is_started:
+        if data and not self._is_started:
             if data[0] != CONNECT:
                 raise protocol_error("the first packet must be CONNECT")  # 3.1.0-1
             self._is_started = True
         version, bytes_max, known = self.version, self._packet_bytes_max, self._known_topics
-        while at < size:
-            # a remaining length of one byte, or of two: nearly every packet
-            if at + 2 <= size and (length := data[at + 1]) < 0x80:
-                body_at = at + 2
-                end = body_at + length
-            elif at + 3 <= size and 0 < data[at + 2] < 0x80:
-                body_at = at + 3
-                end = body_at + (length & 0x7F | data[at + 2] << 7)
-            else:
-                header = self._fixed_header(data, at, size)
-                if header is None:
+        for part, start in parts:
+            at, size = start, len(part)
+            while at < size:
+                # a remaining length of one byte, or of two: nearly every packet
+                if at + 2 <= size and (length := part[at + 1]) < 0x80:
+                    body_at = at + 2
+                    end = body_at + length
+                elif at + 3 <= size and 0 < part[at + 2] < 0x80:
+                    body_at = at + 3
+                    end = body_at + (length & 0x7F | part[at + 2] << 7)
+                else:
+                    header = self._fixed_header(part, at, size)
+                    if header is None:
+                        break
+                    body_at, end = header
+                if end - at > bytes_max:
+                    why = f"{end - at} bytes announced, {bytes_max} allowed"
+                    raise BrokenRule(ReasonCode.PACKET_TOO_LARGE, why)
+                if end > size:
+                    self._wanted_bytes = end - at
                     break
-                body_at, end = header
-            if end - at > bytes_max:
-                why = f"{end - at} bytes announced, {bytes_max} allowed"
-                raise BrokenRule(ReasonCode.PACKET_TOO_LARGE, why)
-            if end > size:
-                self._wanted_bytes = end - at
-                break
-            first = data[at]
-            if first & 0xF0 == 0x30:
-                yield publish(first, data, body_at, end, version, known)
-            elif first == 0x40 and end - at == 4 and (data[at + 2] or data[at + 3]):  # 3.4.2.1
-                yield p.Puback(data[at + 2] << 8 | data[at + 3])
-            else:
-                packet = decode(first, data, body_at, end, version)
-                if isinstance(packet, p.Connect):
-                    version = self.version = packet.version
-                yield packet
-            at = end
-        if at < size:
-            self._chunks.append(data[at:])
-            self._held_bytes = size - at
+                first = part[at]
+                if first & 0xF0 == 0x30:
+                    yield publish(first, part, body_at, end, version, known)
+                elif first == 0x40 and end - at == 4 and (part[at + 2] or part[at + 3]):  # 3.4.2.1
+                    yield p.Puback(part[at + 2] << 8 | part[at + 3])
+                else:
+                    packet = decode(first, part, body_at, end, version)
+                    if isinstance(packet, p.Connect):
+                        version = self.version = packet.version
+                    yield packet
+                at = end
+            if at < size:
+                self._chunks.append(part[at:])
+                self._held_bytes = size - at
 
     def _fixed_header(self, data: bytes, at: int, size: int) -> tuple[int, int] | None:
         """Where the body starts and ends; None, and two bytes wanted, until that is known."""

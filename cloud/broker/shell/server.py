@@ -193,7 +193,11 @@ class Server:
         dirty, self._dirty = self._dirty, []
         now = self.loop.time()
         for peer in dirty:
-            peer.flush(now)
+            try:
+                peer.flush(now)
+            except Exception:  # one connection's fault is not the others': they are flushed
+                log.exception("peer_failed")
+                peer.abort()
         self._after()
 
     def _after(self) -> None:

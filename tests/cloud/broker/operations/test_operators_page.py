@@ -53,5 +53,5 @@ def test_every_option_on_the_page_is_one(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         parse(["--help"])
     known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    cli = {"--help", "--config", "--json", "--prefix", "--forget"}
+    cli = {"--help", "--config", "--json", "--prefix", "--forget", "--stdin", "--delete"}
     assert set(re.findall(r"--[a-z-]+[a-z]", PAGE)) - cli <= known

@@ -58,6 +58,7 @@ async def serve(options: Options) -> None:
             database, snapshot = _load(options.state_dir, options)
             stack.callback(database.close)
         server = Server(options.limits, gate, snapshot, wall_now=time.time())
+        del snapshot  # all of it is the router's now
         committer = None
         if database is not None and server.changes is not None:
             committer = Committer(database, server.changes)
@@ -91,9 +92,9 @@ async def serve(options: Options) -> None:
 
 def _tame_collector() -> None:
     """Look for garbage cycles rarely, and not among what is there for good: pauses are latency."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 50, 100)
+    gc.enable()
 
 
 def _load(state_dir: Path, options: Options) -> tuple[Database, Snapshot]:
@@ -101,6 +102,7 @@ def _load(state_dir: Path, options: Options) -> tuple[Database, Snapshot]:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Malformed(f"--state-dir {state_dir}: {error.strerror}") from error
+    gc.disable()  # 100,000 messages are no garbage: looking takes longer than loading them
     began = time.monotonic()
     database = Database(state_dir / STORE_NAME, options.synchronous)
     snapshot = database.load()

@@ -17,6 +17,7 @@ from typing import Final
 from cloud.broker.access.gate import Gate
 from cloud.broker.access.identity import Identity
 from cloud.broker.access.rates import TokenBucket
+from cloud.broker.access.rules import OPEN
 from cloud.broker.codec.reasons import ReasonCode
 from cloud.broker.connection.connection import Connection
 from cloud.broker.limits import Limits
@@ -187,7 +188,8 @@ class Server:
                 rules = link.admission.rules
             else:
                 rules = self.gate.rules_for(Identity(session.client_id, session.username))
-            self.router.judge(session, rules.reading, now)
+            if rules is not OPEN:
+                self.router.judge(session, rules.reading, now)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []

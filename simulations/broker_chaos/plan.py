@@ -99,7 +99,7 @@ PUBLISHERS: Final = (
     PublisherRole("p2", "up/p2/q2", 2),
     PublisherRole("p3", "up/p3/q2", 2),
     PublisherRole("p4", "up/p4/q2", 2, version=4),
-    PublisherRole("p5", "up/p5/q1", 1, payload_bytes=4_000),
+    PublisherRole("p5", "up/p5/q1", 1, payload_bytes=2_000),
     PublisherRole("s0", "state/s0", 1, retain=True, window=1),
     PublisherRole("s1", "state/s1", 1, retain=True, window=1),
     PublisherRole("both", "slow/both", 1, window=10, payload_bytes=32_000),

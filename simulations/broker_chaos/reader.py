@@ -13,7 +13,7 @@ from simulations.broker_chaos.plan import Plan, ReaderRole
 LIFETIME_S: Final = 10.0
 """Mean length of a connection."""
 STALL_S: Final = 3.0
-"""Mean time for which it stops to read; a slow reader always does."""
+"""Longest time for which it stops to read; a slow reader always does, for this long in the mean."""
 HELD_MAX: Final = 50
 """Messages a share member keeps unacknowledged, to die with them or to acknowledge all at once."""
 
@@ -125,8 +125,12 @@ class Reader:
         rng, role = self._rng, self._role
         while True:
             await self._take(link, await link.read(20 if role.is_slow else 1 << 20))
-            if not self.calm.is_set() and (role.is_slow or rng.random() < 0.003):
+            if self.calm.is_set():
+                continue
+            if role.is_slow:
                 await asyncio.sleep(rng.expovariate(self._plan.pace / STALL_S))
+            elif rng.random() < 0.003:
+                await asyncio.sleep(rng.uniform(0, STALL_S))
 
     async def _take(self, link: Link, packets: list[p.Packet]) -> None:
         """Write down, then answer."""

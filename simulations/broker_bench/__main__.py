@@ -1,6 +1,6 @@
 """`make bench-broker`: the embedded broker beside Mosquitto; exit code 1 when a target is missed.
 
-About ten minutes with every cell and five rounds. `--only rate --rounds 3` is quicker.
+Eight to ten minutes with every cell and five rounds. `--only rate --rounds 3` is quicker.
 """
 
 import argparse

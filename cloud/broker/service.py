@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from cloud.broker.launch import OWNER_NAME, OWNER_SECRET
 from cloud.broker.operations.overview import Overview
 from cloud.broker.options import Options
 from cloud.broker.session.records import Snapshot
+from cloud.broker.shell import memory
 from cloud.broker.shell.server import Server, new_client_id
 from cloud.broker.shell.system_topics import SystemTopics
 from cloud.broker.shell.tls import tls_context
@@ -47,6 +47,7 @@ async def serve(options: Options) -> None:
 
     Raises `Malformed`, `InUse`, `Unknown` or `Unavailable` when it cannot start.
     """
+    memory.keep_freed_memory()
     owner_secret = os.environ.pop(OWNER_SECRET, "")
     gate = _gate(options, owner_secret)
     tls = tls_context(options.tls_cert, options.tls_key, options.tls_ca)
@@ -78,7 +79,7 @@ async def serve(options: Options) -> None:
             system = SystemTopics(server, overview, options.sys_interval_s)
             reporting = parts.create_task(system.run())
             stopping = parts.create_task(stop.wait())
-            _tame_collector()
+            memory.collect_rarely()
             print(json.dumps(ready), flush=True)  # noqa: T201
             await stopping
             reporting.cancel()
@@ -90,19 +91,12 @@ async def serve(options: Options) -> None:
     log.info("broker_stopped", extra={"dropped": dict(server.router.dropped())})
 
 
-def _tame_collector() -> None:
-    """Look for garbage cycles rarely, and not among what is there for good: pauses are latency."""
-    gc.freeze()
-    gc.set_threshold(10_000, 50, 100)
-    gc.enable()
-
-
 def _load(state_dir: Path, options: Options) -> tuple[Database, Snapshot]:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Malformed(f"--state-dir {state_dir}: {error.strerror}") from error
-    gc.disable()  # 100,000 messages are no garbage: looking takes longer than loading them
+    memory.collect_no_garbage()
     began = time.monotonic()
     database = Database(state_dir / STORE_NAME, options.synchronous)
     snapshot = database.load()

@@ -64,6 +64,7 @@ async def serve(options: Options) -> None:
         if database is not None and server.changes is not None:
             committer = Committer(database, server.changes)
             server.on_pending = committer.wake
+            committer.wake()  # what loading the store changed
         overview = server.overview(committer)
         ready = await _listen(server, overview, options, tls, stack)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -4,13 +4,10 @@ It knows sessions, subscriptions and messages, and nothing of queues. Each messa
 payload. `sends` is told of each PUBLISH that leaves the broker and says what is wrong with it.
 """
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.topics import matches
-from tests.cloud.broker.store.batches import Model as Stored
 
 GROUPS = {"g": "a/+", "h": "b"}
 """Share groups and their filters: no topic is in two of them, so a message tells its group."""
@@ -178,6 +175,7 @@ class Reference:
             known = life.inflight.get(packet.packet_id)
             assert known is not None, f"dup of nothing in flight: {packet}"
             assert known.number == int(packet.payload), "another message under this packet id"
+            known.is_sent = True
             return known
         one = self._next(client_id, packet, now)
         assert (one.qos, one.topic, one.retain) == (packet.qos, packet.topic, packet.retain)
@@ -196,7 +194,8 @@ class Reference:
     def _next(self, client_id: str, packet: p.Publish, now: float) -> Owed:
         life, number = self.lives[client_id], int(packet.payload)
         plain = [one for one in life.owed if not one.is_sent]
-        found = [one for one in plain if (one.number, one.qos) == (number, packet.qos)]
+        came = number, packet.qos, packet.retain
+        found = [one for one in plain if (one.number, one.qos, one.retain) == came]
         if found:
             one = found[0]
             for before in plain[: plain.index(one)]:
@@ -209,6 +208,8 @@ class Reference:
         assert not shared.is_sent, f"{number} was given to another member"
         member = client_id in self.members(shared.group)
         assert member or shared.group in life.left, f"{client_id} is not in {shared.group}"
+        for other in self.lives.values():  # after a crash it may still stand where it was
+            other.inflight = {key: one for key, one in other.inflight.items() if one is not shared}
         if packet.qos == 2:
             shared.holder = client_id
         return shared
@@ -237,73 +238,3 @@ class Reference:
         ]
         owed += [(one.group, one) for one in self.shared.values() if not one.may_be_lost]
         return [(who, one.number) for who, one in owed if not one.is_late(now)]
-
-    def crash(self, stored: Stored, gone: Iterable[int], now: float) -> None:
-        """Hold what the store kept to what was acknowledged, and go on from there.
-
-        `gone`: shared messages that were with a session which does not outlive its connection.
-        """
-        rows: dict[str, Counter[tuple[int, str]]] = {}
-        for row in stored.deliveries.values():
-            if row.message_id is not None:
-                number = int(stored.messages[row.message_id].payload)
-                rows.setdefault(row.client_id, Counter())[number, row.share] += 1
-        for client_id, life in self.lives.items():
-            promised = Counter(
-                (one.number, "")
-                for one in life.owed
-                if one.qos and one.number in self.acknowledged and not one.is_late(now)
-            )
-            if life.expiry_s > 0:
-                assert not promised - rows.get(client_id, Counter()), "acknowledged and lost"
-        shared = {number for one in rows.values() for number, share in one if share}
-        for number, one in self.shared.items():
-            safe = one.may_be_lost or one.is_late(now) or number in gone
-            assert safe or number not in self.acknowledged or number in shared, f"lost {number}"
-        for topic, said in self.said.items():
-            kept = stored.retained.get(topic)
-            if said and said[0].number in self.acknowledged:
-                expired = said[0].expires_at is not None and said[0].expires_at <= now
-                assert kept is not None or expired, f"retained {said[0].number} lost"
-            if kept is not None:
-                number = int(stored.messages[kept].payload)
-                assert number in [one.number for one in said], f"retained {number} came back"
-        self._go_on(stored)
-
-    def _go_on(self, stored: Stored) -> None:
-        """Owe what the store holds, no more and no less."""
-        lives, self.lives, shared, self.shared = self.lives, {}, self.shared, {}
-        for client_id in stored.sessions:
-            life = self.lives[client_id] = lives[client_id]
-            before = [*life.owed, *(one for one in life.inflight.values() if one is not None)]
-            before += shared.values()
-            life.owed, life.inflight, life.is_connected = [], {}, False
-            for row in sorted(stored.deliveries.values()):
-                if row.client_id != client_id:
-                    continue
-                if row.message_id is None:
-                    life.inflight[row.packet_id] = None
-                    continue
-                message = stored.messages[row.message_id]
-                group = row.share.split("/")[1] if row.share else ""
-                number = int(message.payload)
-                same = [one for one in before if (one.number, one.group, one.qos) == (
-                    number, group, row.qos)]  # fmt: skip
-                one = same[0] if same else Owed(
-                    number, message.topic, row.qos, row.retain, message.publisher, None, group,
-                )  # fmt: skip
-                if same:
-                    before.remove(one)
-                one.is_sent = bool(row.packet_id)
-                one.holder = client_id if group and one.is_sent and row.qos == 2 else ""
-                if row.packet_id:
-                    life.inflight[row.packet_id] = one
-                if group:
-                    self.shared[number] = one
-                else:
-                    life.owed.append(one)
-        numbers = {topic: int(stored.messages[one].payload) for topic, one in stored.retained.items()}
-        for topic, said in self.said.items():
-            self.said[topic] = [one for one in said if one.number == numbers.get(topic)]
-        self.retained = {topic: said[0] for topic, said in self.said.items() if said}
-        self.acknowledged.update(numbers.values())

@@ -53,14 +53,20 @@ class RawClient:
         self._last_packet_id = 0
         plain = socket.create_connection((address.host, address.port), TIMEOUT_S)
         try:
-            self.socket = tls.wrap_socket(plain) if tls is not None else plain
+            self.socket = (
+                tls.wrap_socket(plain, server_hostname=address.host) if tls is not None else plain
+            )
         except BaseException:
             plain.close()
             raise
         self.connack: p.Connack | None = None
         if connect is not None:
-            self.send(connect)
-            answer = self.read()
+            try:
+                self.send(connect)
+                answer = self.read()
+            except BaseException:
+                self.socket.close()
+                raise
             self.connack = answer if isinstance(answer, p.Connack) else None
 
     def __enter__(self) -> Self:

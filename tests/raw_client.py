@@ -75,6 +75,11 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self.break_off()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether our end is closed."""
+        return self.socket.fileno() < 0
+
     def packet_id(self) -> int:
         """Give a packet identifier that this connection has not used."""
         self._last_packet_id += 1

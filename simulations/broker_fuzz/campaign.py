@@ -115,6 +115,9 @@ class Episode:
             stack.slots[index] = None
         if rng.random() < 0.5:
             stack.deliver()
+        if rng.random() < 0.05:
+            self._doing += ", then quiet"
+            stack.settle()
         return len(wire)
 
     def _talk(self, slot: Slot, index: int) -> bytes:
@@ -132,7 +135,8 @@ class Episode:
             wire = draft.wire()
             error = self._feed(slot, wire)
             if error is None:
-                slot.read(self._stack.now)
+                if slot.is_woken and (rng.random() < 0.7 or not view.is_connected):
+                    slot.read(self._stack.now)
             elif draft.name == "PUBLISH" and draft.version == V311 and error.reason == QUOTA:
                 slot.refuse(error, self._stack.now)
             else:

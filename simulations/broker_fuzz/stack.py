@@ -53,10 +53,15 @@ class Slot:
     def __init__(self, router: Router) -> None:
         """Open it; a CONNECT is due."""
         self.parser = Parser(LIMITS.packet_bytes_max)
-        self.connection = Connection(router, lambda: None)
+        self.is_woken = False
+        """It asked to be read since it last was."""
+        self.connection = Connection(router, self._wake)
         self.view = ClientView()
         self.sent: list[bytes] = []
         self.answers: Parser | None = None
+
+    def _wake(self) -> None:
+        self.is_woken = True
 
     def feed(self, segments: Sequence[bytes], now: float) -> BrokenRule | None:
         """Feed bytes as they come from a socket; gives the rule they broke."""
@@ -75,6 +80,9 @@ class Slot:
         return None
 
     def _feed(self, segment: bytes, now: float) -> BrokenRule | None:
+        if self.connection.is_closing:
+            return None
+        self.is_woken = True  # a shell writes after every read
         try:
             for packet in self.parser.feed(segment):
                 self.connection.receive(packet, now)
@@ -86,6 +94,7 @@ class Slot:
 
     def read(self, now: float) -> list[Packet]:
         """Take what the broker has to say to this client, judged packet by packet."""
+        self.is_woken = False
         data = b"".join(self.connection.collect(now, PLENTY))
         if data == b"\x20\x02\x00\x01":
             return [Connack(session_present=False, reason=0x84)]
@@ -107,6 +116,8 @@ class Slot:
     def refuse(self, error: BrokenRule, now: float) -> None:
         """Let the connection say good-bye; raises `Wrong` unless it does so by the book."""
         was_connected = self.view.is_connected
+        if not was_connected and error.version is not None:
+            self.view.version = error.version  # of a CONNECT whose bits were flipped
         self.connection.fail(error, now)
         told = self.read(now)
         if not self.connection.is_closing:
@@ -179,10 +190,24 @@ class Stack:
         self.router.adopt(found.sessions, found.retained, self.now)
         check_books(self.router)
 
+    def settle(self) -> None:
+        """Let the store finish, then every client read: nothing may be kept back for ever."""
+        for _ in range(4):
+            self.commit()
+        self.deliver()
+        for slot in self.slots:
+            if slot is None or slot.is_woken:
+                continue
+            if slot.connection.has_more:
+                raise Wrong("it has something to say and did not ask to be read")
+            waiting = len(slot.connection._output)  # noqa: SLF001  what it waits for is its own
+            if waiting:
+                raise Wrong(f"{waiting} acknowledgements wait, and the store has nothing to do")
+
     def deliver(self) -> None:
-        """Have every client read what is for it."""
+        """Have every client that asks for it read what is for it."""
         for index, slot in enumerate(self.slots):
-            if slot is not None:
+            if slot is not None and slot.is_woken:
                 slot.read(self.now)
                 if slot.connection.is_closing:
                     self.slots[index] = None

@@ -30,6 +30,8 @@ class Capabilities:
     """Mosquitto 2.0.11 never uses an alias towards a client, which is its right."""
     ends_a_wills_delay_with_its_session: bool = True
     """Mosquitto 2.0.11 waits for the delay though a session of no expiry ended (3.1.3-9)."""
+    bounds_keep_alive: bool = True
+    """Mosquitto's bound, `max_keepalive`, stays at its default in the configuration made for it."""
     never_says_success_falsely: bool = True
     """Mosquitto 2.0.11 acknowledges a refused publish over 3.1.1 as if it had been taken."""
     refuses_filters: bool = True
@@ -47,6 +49,7 @@ CAPABILITIES: dict[BrokerKind, Capabilities] = {
         keeps_retained_from_share_groups=False, checks_share_filters=False,
         keeps_to_the_window=False, words_its_receive_maximum=False,
         words_alias_zero=False, sets_aliases=False, ends_a_wills_delay_with_its_session=False,
+        bounds_keep_alive=False,
         never_says_success_falsely=False,
         refuses_filters=False,
         judges_wills_at_connect=False,

@@ -67,7 +67,7 @@ def broker(
     broker_kind: BrokerKind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerAddress]:
     """One running broker for the whole suite: tests use topics and client ids of their own."""
-    limits = {"packet_bytes_max": 100_000}
+    limits = {"packet_bytes_max": 100_000, "keep_alive_s_max": 60}
     with running_broker(broker_kind, tmp_path_factory.mktemp(broker_kind), limits=limits) as it:
         yield it
 

@@ -6,6 +6,7 @@ import pytest
 
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.packets import Version
+from tests.contracts.capabilities import Capabilities
 from tests.contracts.conftest import Clients
 from tests.raw_client import found, props
 
@@ -87,3 +88,14 @@ def test_the_terms_are_in_the_connack(clients: Clients) -> None:
         "maximum_qos", "retain_available", "wildcard_subscription_available",
         "subscription_identifier_available", "shared_subscription_available",
     ))  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked_s", "told"), [(120, [60]), (0, [60]), (60, []), (30, [])])
+def test_the_broker_bounds_the_keep_alive(
+    clients: Clients, can: Capabilities, asked_s: int, told: list[int]
+) -> None:
+    connack = clients.raw(keep_alive=asked_s).connack
+    assert connack is not None
+    if not can.bounds_keep_alive:
+        told = [] if asked_s else [65_535]
+    assert found(connack, "server_keep_alive") == told

@@ -45,20 +45,7 @@ class Parser:
             BrokenRule: after the packets before the fault were yielded; feed nothing more.
 
         """
-        parts: tuple[tuple[bytes, int], ...] = ((data, 0),)
-        if self._held_bytes:
-            missing = self._wanted_bytes - self._held_bytes
-            if len(data) < missing:
-                self._chunks.append(data)
-                self._held_bytes += len(data)
-                return
-            if self._wanted_bytes > FIXED_HEADER_BYTES_MAX:  # what follows need not be copied
-                whole = b"".join((*self._chunks, memoryview(data)[:missing]))
-                parts = ((whole, 0), (data, missing))
-            else:
-                parts = ((b"".join((*self._chunks, data)), 0),)
-            self._chunks.clear()
-            self._held_bytes = 0
+        parts = self._with_held(data) if self._held_bytes else ((data, 0),)
         if data and not self._is_started:
             if data[0] != CONNECT:
                 raise protocol_error("the first packet must be CONNECT")  # 3.1.0-1
@@ -99,6 +86,22 @@ class Parser:
             if at < size:
                 self._chunks.append(part[at:])
                 self._held_bytes = size - at
+
+    def _with_held(self, data: bytes) -> tuple[tuple[bytes, int], ...]:
+        """Complete the packet that is held: it, and where to go on in `data`; () if it is not yet."""
+        missing = self._wanted_bytes - self._held_bytes
+        if len(data) < missing:
+            self._chunks.append(data)
+            self._held_bytes += len(data)
+            return ()
+        if self._wanted_bytes > FIXED_HEADER_BYTES_MAX:  # what follows need not be copied
+            whole = b"".join((*self._chunks, memoryview(data)[:missing]))
+            parts: tuple[tuple[bytes, int], ...] = ((whole, 0), (data, missing))
+        else:
+            parts = ((b"".join((*self._chunks, data)), 0),)
+        self._chunks.clear()
+        self._held_bytes = 0
+        return parts
 
     def _fixed_header(self, data: bytes, at: int, size: int) -> tuple[int, int] | None:
         """Where the body starts and ends; None, and two bytes wanted, until that is known."""

@@ -34,15 +34,19 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to hand over."""
+        """Whether there is nothing to hand over, and nobody who waits until it was."""
         return not (
-            self._deliveries or self._messages or self._sessions or self._subscriptions
+            self._pending.is_promised or self._deliveries or self._messages or self._sessions or self._subscriptions
             or self._received or self._retained
         )  # fmt: skip
 
     def promise(self) -> Promise | None:
-        """Give what to wait for until all that changed so far is on disk; None if it is."""
+        """Give what to wait for until all that changed so far is on disk; None if it is.
+
+        The group is handed over even if nothing of it is left by then.
+        """
         if not self.is_empty:
+            self._pending.is_promised = True
             return self._pending
         return next(reversed(self._handed.values()), None)
 
@@ -97,7 +101,7 @@ class Changes:
     def restore(self, message: Message, message_id: int) -> None:
         """Mark a message that the store holds; whoever refers to it adds to `kept.owed`."""
         held = Commit(0, holds=True)
-        message.kept = Kept(message, held, message_id, is_handed=True)
+        message.kept = Kept(message, held, message_id, is_handed=True, was_handed=True)
 
     def release(self, message: Message) -> None:
         """Let go of a message; the last one to do so has it deleted."""
@@ -149,7 +153,7 @@ class Changes:
             if kept is None:
                 batch.messages_gone.append(message_id)
             else:
-                kept.is_handed = True
+                kept.is_handed = kept.was_handed = True
                 commit.kept.append(kept)
                 batch.messages.append(_message_row(kept, shift))
         for delivery_id, delivery in self._deliveries.items():

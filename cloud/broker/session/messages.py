@@ -47,6 +47,8 @@ class Commit:
 
     number: int
     holds: bool = False
+    is_promised: bool = False
+    """Somebody waits for it as a whole, whatever becomes of its changes."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
     kept: list["Kept"] = field(default_factory=list)
     """Messages in it."""
@@ -69,7 +71,9 @@ class Kept:
     owed: int = 0
     """Deliveries, retained topic and will that refer to it."""
     is_handed: bool = False
-    """Given to the store."""
+    """Its present row was given to the store."""
+    was_handed: bool = False
+    """So was this one or one before it."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -78,9 +82,15 @@ class Kept:
         return not self.owed or self.commit.holds
 
     def keep(self, message_id: int, commit: Commit) -> None:
-        """Be written, or written again, with a group; whoever waited now waits for that one."""
-        self.message_id, self.commit, self.is_handed = message_id, commit, False
-        commit.waiting.extend(self.waiting)
+        """Be written with a group.
+
+        Written once already, it is handed on: the group that deletes the old row has the new one,
+        so it is as safe as it was, and who waited goes on waiting for the first group.
+        """
+        self.message_id, self.is_handed = message_id, False
+        if not self.was_handed and self.commit is not commit:
+            self.commit = commit
+            commit.waiting.extend(self.waiting)
 
     def call_when_held(self, wake: Callable[[], None]) -> None:
         """Have `wake` called when it is on disk, and when nobody is owed it any more."""

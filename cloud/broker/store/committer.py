@@ -108,7 +108,7 @@ class Committer:
         try:
             while await self._has_more():
                 batch = self._changes.hand(loop.time(), self._wall())
-                if not await self._write(batch):
+                if rows_in(batch) and not await self._write(batch):
                     break
                 self._changes.committed(batch.number)
         finally:

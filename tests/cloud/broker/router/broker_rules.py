@@ -228,6 +228,7 @@ class BrokerRules(RuleBasedStateMachine):
             if self.drivers[name].connection is None:
                 self.connect(name, Version.V5, 50, 3, clean=False)
         for turn in itertools.count():
+            self.settle()  # what waits for the disk is not owed by anybody's turn
             if not any(driver.is_busy for driver in self.drivers.values()):
                 break
             assert turn < TURNS_MAX, "somebody is woken for nothing, again and again"
@@ -235,7 +236,6 @@ class BrokerRules(RuleBasedStateMachine):
                 if driver.is_busy:
                     driver.read(driver.arrived(self.now), self.reference, self.now)
                     driver.answer(0, self.reference, self.now)
-            self.settle()
         assert not self.reference.missing(self.now)
         assert not any(session.pending for session in self.router.sessions.values())
         assert self.router.budget.used_bytes == 0

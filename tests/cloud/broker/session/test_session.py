@@ -88,9 +88,7 @@ def test_expired_messages_make_room_and_are_never_sent() -> None:
     assert not one.enqueue(delivery(), 4)
     assert one.enqueue(delivery(b"z"), 6)
     one.attach(Wire(), 10)
-    assert [send[0].message.payload for send in one.take(8, PLENTY) if send[0]] == [
-        b"z"
-    ]
+    assert [send[0].message.payload for send in one.take(8, PLENTY) if send[0]] == [b"z"]
     assert one.dropped == {Drop.QUEUE_FULL: 1, Drop.EXPIRED: 2}
 
 

@@ -1,4 +1,8 @@
-"""`python -m simulations.broker_chaos`: exit code 1 when a check fails."""
+"""`python -m simulations.broker_chaos`: exit code 1 when a check fails.
+
+Mosquitto is there for information, and its exit code 0: it loses what it has not saved at kill -9,
+grants every SUBSCRIBE and tells an intruder over 3.1.1 that all is well.
+"""
 
 import argparse
 import json
@@ -58,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(asdict(result)))
     if not failed:
         shutil.rmtree(folder)
-    return 1 if failed else 0
+    return 1 if failed and not mosquitto else 0
 
 
 def report(result: Result) -> bool:

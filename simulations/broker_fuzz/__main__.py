@@ -5,6 +5,7 @@ import multiprocessing
 import secrets
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
@@ -17,7 +18,7 @@ FAILURES_MAX = 20
 """Then it stops: the first ones are what matters."""
 
 
-def main() -> int:
+def main(arguments_given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m simulations.broker_fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=None, help="default: another one each time")
@@ -25,7 +26,7 @@ def main() -> int:
     parser.add_argument("--live", action=argparse.BooleanOptionalAction, default=True,
                         help="attack a broker process at the same time")  # fmt: skip
     parser.add_argument("--failures", type=Path, default=Path("runs/broker_fuzz"))
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments_given)
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", flush=True)
     if arguments.episode is not None:
@@ -34,12 +35,12 @@ def main() -> int:
         return 1 if found else 0
     seconds = arguments.minutes * 60
     if not arguments.live:
-        return _conclude(*_campaign(seed, seconds, None), LiveReport(), arguments.failures)
+        return conclude(*_campaign(seed, seconds, None), LiveReport(), arguments.failures)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         live = pool.submit(run_live, seed, seconds)
         tally, failures = _campaign(seed, seconds, live)
-        return _conclude(tally, failures, live.result(), arguments.failures)
+        return conclude(tally, failures, live.result(), arguments.failures)
 
 
 def _campaign(
@@ -64,7 +65,8 @@ def _campaign(
     return tally, failures
 
 
-def _conclude(tally: Tally, failures: list[Failure], live: LiveReport, folder: Path) -> int:
+def conclude(tally: Tally, failures: list[Failure], live: LiveReport, folder: Path) -> int:
+    """Print what was done and what was found, and keep that; gives the exit code."""
     for failure in live.failures[:FAILURES_MAX]:
         print(failure.words())
     print(f"cores: {tally.packets:,} packets in {tally.episodes:,} episodes, "

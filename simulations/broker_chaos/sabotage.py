@@ -57,14 +57,15 @@ def deliver_twice() -> None:
 
 def push_in() -> None:
     """Let a delivery go before those that wait already."""
-    put_back, now_and_then = Outgoing.put_back, _Every(7)
+    offer, now_and_then = Outgoing.offer, _Every(7)
 
-    def broken(self: Outgoing, delivery: Delivery, *rest: Any) -> None:
-        put_back(self, delivery, *rest)
-        if delivery.qos and now_and_then():
+    def broken(self: Outgoing, delivery: Delivery, now: float) -> Drop | None:
+        why = offer(self, delivery, now)
+        if why is None and delivery.qos and now_and_then():
             self.queue.rotate(1)
+        return why
 
-    Outgoing.put_back = broken  # type: ignore[method-assign]  # the fault
+    Outgoing.offer = broken  # type: ignore[method-assign]  # the fault
 
 
 def acknowledge_early() -> None:

@@ -293,7 +293,6 @@ class Router:
         for topic_filter in session.subscriptions:
             if not topic_filter.startswith("$share/"):
                 self.tree.remove(session.client_id, topic_filter)
-        for share in session.shares:
-            self.sharing.leave(session, share, now)
+        self.sharing.end(session, now)
         session.end()
         self.dropped_of_ended.update(session.dropped)

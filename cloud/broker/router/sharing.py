@@ -64,7 +64,7 @@ class Sharing:
 
     def hand_on(self, session: Session, now: float) -> None:
         """A member lost its connection: what it holds goes to others that are connected."""
-        self._pass(session, None, now, online_only=True)
+        self._pass(session, now, online_only=True)
 
     def collect(self, share: Shared, now: float) -> None:
         """Somebody of the group is connected now: share out what waits with those who are not."""
@@ -72,25 +72,28 @@ class Sharing:
         for client_id in list(group.members) if group is not None else ():
             session = self._sessions[client_id]
             if session.link is None:
-                self._pass(session, share, now, online_only=True)
+                self._pass(session, now, share, online_only=True)
 
     def leave(self, session: Session, share: Shared, now: float) -> None:
         """End a membership; what waits goes to the others."""
         self._tree.leave(session.client_id, share)
         if session.link is None:  # else it may still acknowledge what it has in flight (3.10.4)
-            self._pass(session, share, now, online_only=False)
+            self._pass(session, now, share, online_only=False)
+
+    def end(self, session: Session, now: float) -> None:
+        """A session ends: what it holds of any group, left or not, goes to the others."""
+        for share in session.shares:
+            self._tree.leave(session.client_id, share)
+        self._pass(session, now, online_only=False)
 
     def _pass(
-        self, session: Session, share: Shared | None, now: float, *, online_only: bool
+        self, session: Session, now: float, share: Shared | None = None, *, online_only: bool
     ) -> None:
-        for delivery in session.withdraw_shared(share):
-            if not self._share_out(delivery, now, session.client_id, online_only=online_only):
-                session.put_back(delivery)
+        def give(delivery: Delivery) -> bool:
+            assert delivery.share is not None
+            group = self._tree.group(delivery.share)
+            return group is not None and self.give(
+                group, delivery.message, now, session.client_id, online_only=online_only
+            )
 
-    def _share_out(
-        self, delivery: Delivery, now: float, without: str, *, online_only: bool
-    ) -> bool:
-        group = self._tree.group(delivery.share) if delivery.share is not None else None
-        return group is not None and self.give(
-            group, delivery.message, now, without, online_only=online_only
-        )
+        session.hand_over(give, share)

@@ -111,7 +111,11 @@ class Outgoing:
             return Drop.OFFLINE_QOS_0
         if not (self._has_room(delivery) or (self._purge(now) and self._has_room(delivery))):
             return Drop.QUEUE_FULL
-        self.put_back(delivery)
+        if self.changes is not None and delivery.qos:
+            self.changes.owe(self.client_id, delivery)
+        self.restore(delivery)
+        if self.link is not None:
+            self.link.wake()
         return None
 
     def enqueue(self, delivery: Delivery, now: float) -> bool:
@@ -121,19 +125,9 @@ class Outgoing:
             self.dropped[why] += 1
         return why is None
 
-    def put_back(self, delivery: Delivery) -> None:
-        """Append without asking for room: it was here a moment ago."""
-        delivery.packet_id = 0
-        if self.changes is not None and delivery.qos:
-            self.changes.owe(self.client_id, delivery)
-        self.restore(delivery)
-        if self.link is not None:
-            self.link.wake()
-
     def restore(self, delivery: Delivery) -> None:
         """Append what the store holds, and what it will."""
-        self.held_bytes += delivery.size_bytes
-        self.budget.used_bytes += delivery.size_bytes
+        self._hold(delivery)
         if delivery.packet_id:
             self.inflight[delivery.packet_id] = Inflight(delivery, is_sent=False)
             return
@@ -209,26 +203,34 @@ class Outgoing:
         if packet_id:
             self.acknowledge(packet_id)
 
-    def withdraw_shared(self, share: Shared | None = None) -> list[Delivery]:
-        """Take out what another member of its share group, or of any, may get instead (4.8.2).
+    def hand_over(self, give: Callable[[Delivery], bool], share: Shared | None = None) -> None:
+        """Offer what another member of a share group, or of that one, may get instead (4.8.2).
 
-        A QoS 2 message already sent stays: handing it on could deliver it twice.
+        What `give` does not take stays as it is, under its packet identifier (4.4.0-1). So does a
+        QoS 2 message already sent: handing it on could deliver it twice. For a session without
+        connection.
         """
-        taken: list[Delivery] = []
         for packet_id, entry in list(self.inflight.items()):
             delivery = entry.delivery
-            if delivery is not None and delivery.qos == 1 and _is_of(delivery, share):
-                taken.append(delivery)
-                self.acknowledge(packet_id)
-        kept: deque[Delivery] = deque()
-        for delivery in self.queue:
-            if _is_of(delivery, share):
-                taken.append(delivery)
-                self._release(delivery)
-            else:
-                kept.append(delivery)
-        self.queue = kept
-        return taken
+            if delivery is None or not (delivery.qos == 1 or entry.is_first):
+                continue
+            if _is_of(delivery, share) and self._gives(delivery, give):
+                del self.inflight[packet_id]
+        if any(_is_of(delivery, share) for delivery in self.queue):
+            self.queue = deque(
+                delivery
+                for delivery in self.queue
+                if not (_is_of(delivery, share) and self._gives(delivery, give))
+            )
+
+    def _gives(self, delivery: Delivery, give: Callable[[Delivery], bool]) -> bool:
+        self._unhold(delivery)  # its bytes are not to stand in its own way
+        if not give(delivery):
+            self._hold(delivery)
+            return False
+        if delivery.delivery_id and self.changes is not None:
+            self.changes.settle(delivery)
+        return True
 
     def waiting(self) -> Iterator[Delivery]:
         """Give each QoS>0 delivery not acknowledged yet, in order."""
@@ -316,6 +318,10 @@ class Outgoing:
         self._unhold(delivery)
         if delivery.delivery_id and self.changes is not None:
             self.changes.settle(delivery)
+
+    def _hold(self, delivery: Delivery) -> None:
+        self.held_bytes += delivery.size_bytes
+        self.budget.used_bytes += delivery.size_bytes
 
     def _unhold(self, delivery: Delivery) -> None:
         self.held_bytes -= delivery.size_bytes

@@ -421,3 +421,14 @@ def test_a_user_ends_a_session_from_before_there_were_users_and_inherits_nothing
     assert after is not before
     assert not after.subscriptions
     assert got(after) == []
+
+
+def test_what_a_member_held_when_it_left_the_group_goes_to_others_when_it_ends() -> None:
+    router = make()
+    away, one = join(router, "away", SHARED, expiry_s=100), join(router, "1", SHARED)
+    router.close(away, 0, publish_will=False)
+    say(router)
+    assert got(one) == [b"x"], "in flight, not acknowledged"
+    router.unsubscribe(one, SHARED, 0)
+    router.close(one, 0, publish_will=False)
+    assert got(join(router, "away", expiry_s=100)) == [b"x"]

@@ -161,15 +161,36 @@ def _kept() -> Inflight:
 
 
 @pytest.mark.parametrize("share", [None, Shared("g", "t")])
-def test_only_what_may_move_is_withdrawn(share: Shared | None) -> None:
+def test_only_what_may_move_is_handed_over(share: Shared | None) -> None:
     one = session(window=3)
     one.enqueue(delivery(b"own"), 0)
     one.enqueue(delivery(b"sent", share="g"), 0)
     one.enqueue(delivery(b"sent 2", qos=2, share="g"), 0)
     one.enqueue(delivery(b"queued 2", qos=2, share="g"), 0)
     ids(one)
-    assert [each.message.payload for each in one.withdraw_shared(share)] == [b"sent", b"queued 2"]
+    offered: list[bytes] = []
+
+    def give(each: Delivery) -> bool:
+        offered.append(each.message.payload)
+        return True
+
+    one.detach()
+    one.hand_over(give, share)
+    assert offered == [b"sent", b"queued 2"]
     assert one.held_bytes == delivery(b"own").size_bytes + delivery(b"sent 2").size_bytes
+
+
+def test_what_nobody_takes_comes_again_as_it_was() -> None:
+    one = session(window=2)
+    for payload in (b"1", b"2", b"3"):
+        one.enqueue(delivery(payload, share="g"), 0)
+    assert ids(one) == [(1, False), (2, False)]
+    held_bytes = one.held_bytes
+    one.detach()
+    one.hand_over(lambda _: False)
+    one.attach(Wire(), 2)
+    assert ids(one) == [(1, True), (2, True)], "same identifiers, marked as sent before (4.4.0-1)"
+    assert one.held_bytes == one.budget.used_bytes == held_bytes
 
 
 def test_a_read_takes_about_as_much_as_asked() -> None:

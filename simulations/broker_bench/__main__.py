@@ -22,6 +22,7 @@ from simulations.broker_bench.report import Row, rows
 GROUPS = ("rate", "share", "latency", "durable", "memory", "idle")
 NOTES = (
     "A message counts when the subscriber has it. Windows of 20; clients in a process of their own.",
+    "Memory: the same messages wait in both; where only 64 MiB may, Mosquitto has no such bound.",
     (
         "Durable: the embedded broker has a message on disk before it acknowledges it; Mosquitto's "
         "default writes its sessions when it ends, so a kill loses them."

@@ -22,8 +22,6 @@ def draw(found: Sequence[Row], file: Path) -> None:
         color=["tab:blue" if row.met else "tab:red" for row in wanted],
     )  # fmt: skip
     axes.axvline(1, color="black", linewidth=1)
-    axes.set_xlabel(
-        "embedded broker over Mosquitto (over 1: embedded is better; red: target missed)"
-    )
+    axes.set_xlabel("embedded over Mosquitto: over 1 is better; red misses its target")
     figure.savefig(file, dpi=150)
     plt.close(figure)

@@ -1,6 +1,7 @@
 """Shared subscriptions (4.8.2)."""
 
 from collections import Counter
+from typing import Any
 
 from cloud.broker.codec import packets as p
 from tests.contracts.capabilities import Capabilities
@@ -75,6 +76,24 @@ def test_a_dead_members_messages_go_to_another(clients: Clients, can: Capabiliti
     got += survivor.payloads_until(b"last")
     lost = [b"0", b"1", b"2", b"3", b"4"]
     assert sorted(got) == (lost if can.hands_over_unacknowledged else [])
+
+
+def test_an_only_members_messages_wait_for_its_return(clients: Clients) -> None:
+    lasting: dict[str, Any] = {
+        "clean_start": False, "properties": {"session_expiry_interval": 600},
+    }  # fmt: skip
+    client, other, name = clients.raw(**lasting), clients.paho("p"), clients.name
+    client.subscribe(f"$share/g/{name}", 1)
+    for index in range(3):
+        other.publish(name, str(index).encode())
+    first = [client.expect(p.Publish) for _ in range(3)]
+    client.acknowledge(first[1])
+    client.so_far()
+    client.break_off()
+    again = [one for one in clients.raw(**lasting).so_far() if isinstance(one, p.Publish)]
+    assert [(one.payload, one.packet_id, one.dup) for one in again] == [
+        (b"0", first[0].packet_id, True), (b"2", first[2].packet_id, True),
+    ]  # fmt: skip
 
 
 def test_a_member_that_left_gets_nothing_new(clients: Clients) -> None:

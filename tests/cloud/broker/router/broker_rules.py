@@ -15,32 +15,30 @@ from hypothesis.stateful import (
 
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.packets import Version
-from cloud.broker.limits import Limits
 from cloud.broker.router.router import Router
 from cloud.broker.session.changes import Changes
 from cloud.broker.session.records import Batch, Snapshot
 from cloud.broker.session.restore import last_id, restored
 from tests.cloud.broker.router.driver import PLENTY, Driver
-from tests.cloud.broker.router.reference import GROUPS, Owed, Reference
+from tests.cloud.broker.router.reference import Owed, Reference
+from tests.cloud.broker.router.situations import (
+    CLIENTS,
+    EXPIRY_S,
+    FILTERS,
+    LIMITS,
+    NAMES,
+    QOS,
+    SHARED,
+    SHARED_QOS,
+    TOPICS,
+    TURNS_MAX,
+    WALL_S,
+    WHO,
+)
 from tests.cloud.broker.store.batches import Model as Stored
 from tests.raw_client import props
 
-LIMITS = Limits(session_expiry_s_max=100, inflight_max=4)
-WALL_S = 1_000.0
-"""Unix time where the broker's clock says 0."""
-CLIENTS = ("c0", "c1", "c2")
-NAMES = st.sampled_from(CLIENTS)
-WHO = st.integers(0, 5)
-"""One of those connected, counted through."""
 SOMEBODY = precondition(lambda self: any(one.connection for one in self.drivers.values()))
-TOPICS = st.sampled_from(["a/x", "a/y", "b"])
-FILTERS = st.sampled_from(["a/x", "a/+", "#"])
-SHARED = st.sampled_from([f"$share/{group}/{GROUPS[group]}" for group in GROUPS])
-EXPIRY_S = 4
-TURNS_MAX = 1_000
-"""Each reads and answers once in a turn; a test has a few hundred messages at most."""
-QOS: Any = st.sampled_from([0, 1, 2])
-SHARED_QOS: dict[str, Any] = {"$share/g/a/+": 1, "$share/h/b": 2}
 
 
 class BrokerRules(RuleBasedStateMachine):
@@ -91,17 +89,28 @@ class BrokerRules(RuleBasedStateMachine):
             self.subscribe(who, topic_filter, qos)
 
     @rule(name=NAMES, version=st.sampled_from(Version), clean=st.booleans(),
-          expiry_s=st.sampled_from([0, 5, 50]), window=st.integers(1, 3))  # fmt: skip
+          expiry_s=st.sampled_from([0, 5, 50]), window=st.integers(1, 3),
+          will=st.none() | st.tuples(TOPICS, QOS, st.sampled_from([0, 2, 20])))  # fmt: skip
     def connect(
-        self, name: str, version: Version, expiry_s: int, window: int, *, clean: bool
-    ) -> None:
+        self, name: str, version: Version, expiry_s: int, window: int, *, clean: bool,
+        will: tuple[str, Any, int] | None = None,
+    ) -> None:  # fmt: skip
         """Come, return or take over."""
         driver, now = self.drivers[name], self.now
         older = driver.connection
         if version is Version.V311:
             expiry_s, window = 0 if clean else LIMITS.session_expiry_s_max, LIMITS.inflight_max
-        present = self.reference.connect(name, expiry_s, now, clean=clean)
-        driver.connect(self.router, version, now, clean=clean, expiry_s=expiry_s, window=window)
+        last, owed = None, None
+        if will is not None:
+            self.said += 1
+            topic, qos, delay_s = will[0], will[1], will[2] if version is Version.V5 else 0
+            found = props(will_delay_interval=delay_s) if delay_s else ()
+            last = p.Will(topic, str(self.said).encode(), qos, properties=found)
+            owed = Owed(self.said, topic, qos, False, name, None), delay_s
+        present = self.reference.connect(name, expiry_s, now, clean=clean, will=owed)
+        driver.connect(
+            self.router, version, now, clean=clean, expiry_s=expiry_s, window=window, will=last
+        )
         assert older is None or older.is_closing, "two connections of one client"
         self.settle()
         first, *rest = driver.arrived(now)
@@ -128,7 +137,7 @@ class BrokerRules(RuleBasedStateMachine):
         if expiry_s is not None and driver.version is Version.V5 and life.expiry_s:
             changed["session_expiry_interval"] = expiry_s
             life.expiry_s = expiry_s
-        self.reference.disconnect(driver.client_id, self.now)
+        self.reference.disconnect(driver.client_id, self.now, in_order=True)
         driver.send(p.Disconnect(0, props(**changed)), self.now)
         driver.connection = None
         self.settle()
@@ -213,12 +222,13 @@ class BrokerRules(RuleBasedStateMachine):
                 driver.send(p.Pubrel(packet_id), self.now)
 
     @precondition(lambda self: self.now < 1_000)
-    @rule(seconds=st.sampled_from([1.0, 3.0, 30.0]))
-    def time_passes(self, seconds: float) -> None:
-        """Let sessions and messages expire."""
-        self.now += seconds
-        self.router.expire(self.now)
-        self.reference.expire(self.now)
+    @rule(seconds=st.sampled_from([1, 3, 30]))
+    def time_passes(self, seconds: int) -> None:
+        """Let sessions and messages expire and wills be said, each in its second."""
+        for _ in range(seconds):
+            self.now += 1
+            self.router.expire(self.now)
+            self.reference.expire(self.now)
         self.settle()
 
     @rule()

@@ -45,7 +45,7 @@ class Driver:
 
     def connect(
         self, router: Router, version: Version, now: float, *, clean: bool, expiry_s: int,
-        window: int,
+        window: int, will: p.Will | None = None,
     ) -> None:  # fmt: skip
         """Open a connection and send its CONNECT."""
         self.version, self.window = version, window
@@ -56,7 +56,7 @@ class Driver:
         self.releases.clear()
         asked = props(session_expiry_interval=expiry_s, receive_maximum=window)
         found = asked if version is Version.V5 else ()
-        self.send(p.Connect(self.client_id, version, clean, properties=found), now)
+        self.send(p.Connect(self.client_id, version, clean, will=will, properties=found), now)
 
     def forget(self) -> None:
         """Start anew: the broker has no session."""

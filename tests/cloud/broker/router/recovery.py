@@ -45,6 +45,13 @@ def _go_on(reference: Reference, stored: Stored) -> None:
     lives, reference.lives, shared, reference.shared = reference.lives, {}, reference.shared, {}
     for client_id in stored.sessions:
         life = reference.lives[client_id] = lives[client_id]
+        message_id = stored.sessions[client_id].will_message_id
+        will = stored.messages[message_id] if message_id is not None else None
+        if life.will is not None:
+            assert will is not None, "a will is lost"
+            assert int(will.payload) == life.will.number
+        if will is not None:  # perhaps it was said, which nobody remembers
+            life.will = Owed(int(will.payload), will.topic, will.qos, False, will.publisher, None)
         before = [*life.owed, *(one for one in life.inflight.values() if one is not None)]
         before += shared.values()
         life.owed, life.inflight, life.is_connected = [], {}, False

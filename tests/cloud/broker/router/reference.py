@@ -47,6 +47,9 @@ class Life:
     owed: list[Owed] = field(default_factory=list)
     inflight: dict[int, Owed | None] = field(default_factory=dict)
     """By packet id until PUBACK or PUBCOMP; None after a crash, where only PUBREL is due."""
+    will: Owed | None = None
+    will_delay_s: float = 0
+    will_at: float | None = None
     left: set[str] = field(default_factory=set)
     """Groups that it is no member of any more, though it may still hold their messages."""
 
@@ -67,7 +70,10 @@ class Reference:
         topic_filter = f"$share/{group}/{GROUPS[group]}"
         return [one for one, life in self.lives.items() if topic_filter in life.subscriptions]
 
-    def connect(self, client_id: str, expiry_s: float, now: float, *, clean: bool) -> bool:
+    def connect(
+        self, client_id: str, expiry_s: float, now: float, *, clean: bool,
+        will: tuple[Owed, float] | None = None,
+    ) -> bool:  # fmt: skip
         """Start or resume; whether the session was present."""
         life = self.lives.get(client_id)
         if life is not None and life.is_connected:
@@ -77,34 +83,48 @@ class Reference:
         present = client_id in self.lives
         life = self.lives.setdefault(client_id, Life(expiry_s))
         life.expiry_s, life.is_connected, life.ends_at = expiry_s, True, None
+        life.will, life.will_delay_s = will or (None, 0)
+        life.will_at = None
         return present
 
-    def disconnect(self, client_id: str, now: float) -> None:
-        """Lose a connection, however."""
+    def disconnect(self, client_id: str, now: float, *, in_order: bool = False) -> None:
+        """Lose a connection; `in_order`, which takes the will along."""
         life = self.lives[client_id]
+        if in_order:
+            life.will = None
         life.is_connected, life.ends_at = False, now + life.expiry_s
         life.owed = [one for one in life.owed if one.qos]
-        for packet_id, one in list(life.inflight.items()):
+        for one in life.inflight.values():
             if one is not None and one.group and not one.holder:
-                del life.inflight[packet_id]  # another may get it, or it again as if it were new
-                one.is_sent = False
+                one.is_sent = False  # another may get it, or it again under its packet id (4.4.0-1)
         if life.expiry_s <= 0:
             self.end(client_id)
+        elif life.will is not None:
+            life.will_at = now + min(life.will_delay_s, life.expiry_s)
+            self._say_will(life, now)
 
     def expire(self, now: float) -> None:
-        """End the sessions whose time is over."""
-        for client_id, life in list(self.lives.items()):
+        """Say the wills and end the sessions whose time has come: just now, not long ago."""
+        for client_id, life in sorted(self.lives.items()):
+            self._say_will(life, now)
             if life.ends_at is not None and life.ends_at <= now:
                 self.end(client_id)
 
+    def _say_will(self, life: Life, now: float) -> None:
+        if life.will is not None and life.will_at is not None and life.will_at <= now:
+            will, life.will, life.will_at = life.will, None, None
+            self.publish(will)
+
     def end(self, client_id: str) -> None:
         """End a session."""
-        life = self.lives.pop(client_id)
+        if (will := self.lives[client_id].will) is not None:
+            self.publish(will)
+        del self.lives[client_id]
         self.shared = {
             number: one for number, one in self.shared.items() if one.holder != client_id
         }
         for one in self.shared.values():
-            if not self.members(one.group) or one.group in life.left:
+            if not self.members(one.group):
                 one.may_be_lost = True
 
     def subscribe(self, client_id: str, topic_filter: str, qos: int, now: float) -> None:
@@ -183,7 +203,9 @@ class Reference:
         assert late_for_the_store or not one.is_late(now), "sent after it had expired"
         one.is_sent = True
         if packet.qos:
-            assert packet.packet_id not in life.inflight, "packet id in use"
+            before = life.inflight.get(packet.packet_id)
+            moved = before is not None and before.group and not before.is_sent
+            assert moved or packet.packet_id not in life.inflight, "packet id in use"
             life.inflight[packet.packet_id] = one
         elif one.group:
             del self.shared[one.number]
@@ -208,7 +230,7 @@ class Reference:
         assert not shared.is_sent, f"{number} was given to another member"
         member = client_id in self.members(shared.group)
         assert member or shared.group in life.left, f"{client_id} is not in {shared.group}"
-        for other in self.lives.values():  # after a crash it may still stand where it was
+        for other in self.lives.values():  # it stands where it was before it was handed on
             other.inflight = {key: one for key, one in other.inflight.items() if one is not shared}
         if packet.qos == 2:
             shared.holder = client_id

@@ -11,15 +11,29 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from cloud.broker.session import outgoing
-from tests.cloud.broker.router.broker_rules import WALL_S, WHO, BrokerRules
+from tests.cloud.broker.router.broker_rules import BrokerRules
 from tests.cloud.broker.router.driver import PLENTY
 from tests.cloud.broker.router.recovery import hold_to_promises
+from tests.cloud.broker.router.situations import WALL_S, WHO
 
 
 class DurableBrokerRules(BrokerRules):
     """A broker with a store, which may crash."""
 
     is_durable = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.volatile: set[int] = set()
+        """Shared messages that were with a member without a lasting session since they were last
+        on disk: a message is as durable as the session it was given to."""
+
+    @invariant()
+    def note_what_is_volatile(self) -> None:
+        for session in self.router.sessions.values():
+            if session.changes is None:
+                shared = (one.message for one in session.waiting() if one.share is not None)
+                self.volatile.update(int(one.payload) for one in shared)
 
     @rule()
     def hand_over(self) -> None:
@@ -35,6 +49,8 @@ class DurableBrokerRules(BrokerRules):
             assert self.changes is not None
             batch = self.handed.pop(0)
             self.stored.write(batch)
+            shared = {row.message_id for row in self.stored.deliveries.values() if row.share}
+            self.volatile -= {int(self.stored.messages[one].payload) for one in shared if one}
             self.changes.committed(batch.number)
 
     def settle(self) -> None:
@@ -47,25 +63,18 @@ class DurableBrokerRules(BrokerRules):
         """The broker's memory and all connections are gone, what was read a moment ago is not."""
         for who in readers if any(one.connection for one in self.drivers.values()) else ():
             self.read(who, PLENTY)
-        gone = [
-            int(one.message.payload)
-            for session in self.router.sessions.values()
-            if session.changes is None
-            for one in session.waiting()
-            if one.share is not None
-        ]
         for driver in self.drivers.values():
             driver.connection = None
             doubtful = [key for key, (one, _) in driver.outgoing.items() if one.qos == 1]
             for packet_id in doubtful:
                 del driver.outgoing[packet_id]
-        hold_to_promises(self.reference, self.stored, gone, self.now)
+        hold_to_promises(self.reference, self.stored, self.volatile, self.now)
         self.start()
         for name, life in self.reference.lives.items():
             ends_at = self.router.sessions[name].ends_at
             assert ends_at is not None
             assert life.ends_at is None or ends_at >= life.ends_at
-            life.ends_at = ends_at
+            life.ends_at, life.will_at = ends_at, self.router.sessions[name].will_at
         self.router.expire(self.now)
         self.reference.expire(self.now)
 
@@ -93,7 +102,8 @@ class DurableBrokerRules(BrokerRules):
             + [(name, 0, True) for name, session in lasting.items() for _ in session.queue]
         )  # fmt: skip
         named = {row.message_id for row in stored.deliveries.values()} - {None}
-        assert set(stored.messages) == named | set(stored.retained.values())
+        wills = {row.will_message_id for row in stored.sessions.values()} - {None}
+        assert set(stored.messages) == named | wills | set(stored.retained.values())
 
 
 @pytest.mark.parametrize("rules", [BrokerRules, DurableBrokerRules])

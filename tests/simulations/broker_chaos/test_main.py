@@ -10,9 +10,10 @@ from simulations.broker_chaos.storm import Result
 
 
 def test_a_short_storm_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    status = main(
-        ["--minutes", "0.2", "--seed", "5", "--pace", "3", "--broker-kill-s", "4", "--client-kill-s", "5", "--json"]
-    )  # fmt: skip
+    status = main([
+        "--minutes", "0.2", "--seed", "5", "--pace", "3",
+        "--broker-kill-s", "4", "--client-kill-s", "5", "--json",
+    ])  # fmt: skip
     said = capsys.readouterr().out
     assert status == 0, said
     result = json.loads(said.splitlines()[-1])

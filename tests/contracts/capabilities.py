@@ -22,8 +22,8 @@ class Capabilities:
     """Mosquitto 2.0.11 grants `$share/g` and no local on a good filter, and closes over others."""
     keeps_to_the_window: bool = True
     """Mosquitto 2.0.11 has one message more in flight than the Receive Maximum, after an ack."""
-    words_its_receive_maximum: bool = True
-    """Mosquitto 2.0.11 says PUBREC 0x97 and closes where DISCONNECT 0x93 is due (3.3.4-9)."""
+    keeps_to_its_receive_maximum: bool = True
+    """Mosquitto 2.0.11 takes more where DISCONNECT 0x93 is due (3.3.4-9)."""
     words_alias_zero: bool = True
     """Mosquitto 2.0.11 calls alias 0 malformed (0x81) instead of invalid (0x94)."""
     sets_aliases: bool = True
@@ -47,7 +47,7 @@ CAPABILITIES: dict[BrokerKind, Capabilities] = {
     "mosquitto": Capabilities(
         hands_over_unacknowledged=False, says_taken_over=False, merges_overlapping=False,
         keeps_retained_from_share_groups=False, checks_share_filters=False,
-        keeps_to_the_window=False, words_its_receive_maximum=False,
+        keeps_to_the_window=False, keeps_to_its_receive_maximum=False,
         words_alias_zero=False, sets_aliases=False, ends_a_wills_delay_with_its_session=False,
         bounds_keep_alive=False,
         never_says_success_falsely=False,

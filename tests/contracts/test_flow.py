@@ -55,12 +55,13 @@ def test_more_open_qos_2_messages_than_allowed_close(clients: Clients, can: Capa
     [receive_maximum] = found(client.connack, "receive_maximum") or [65_535]
     for packet_id in range(1, receive_maximum + 2):
         client.send(p.Publish(clients.name, b"", 2, packet_id=packet_id))
-    *answers, last = client.rest()
-    if can.words_its_receive_maximum:
+    if can.keeps_to_its_receive_maximum:
+        *answers, last = client.rest()
         assert isinstance(last, p.Disconnect)
         assert last.reason == 0x93
     else:
-        assert last == p.Pubrec(receive_maximum + 1, 0x97)
+        answers = client.so_far()
+        receive_maximum += 1
     assert [one.packet_id for one in answers if isinstance(one, p.Pubrec)] == list(
         range(1, receive_maximum + 1)
     )

@@ -202,6 +202,14 @@ def kept(history: History) -> Verdict:
     return verdict
 
 
+def answered(history: History) -> Verdict:
+    """Every publish is answered while its connection lasts."""
+    verdict = Verdict("every publish answered while its connection lasts", len(history.acked))
+    for event in history.silent:
+        verdict.wrong.append(f"{event.message} waited over 9 s, until {event.at / 1e9:.3f} s")
+    return verdict
+
+
 def wills(history: History) -> Verdict:
     """A broken connection's will is published, that of a clean end is not."""
     verdict = Verdict("wills: said when broken, kept when clean", 0)
@@ -227,5 +235,5 @@ def _who(sent: Event) -> str:
 
 
 CHECKS: Final[tuple[Callable[[History], Verdict], ...]] = (
-    at_least_once, exactly_once, shared, in_order, retained, allowed, refusals, kept, wills,
+    at_least_once, exactly_once, shared, in_order, retained, allowed, refusals, kept, wills, answered,
 )  # fmt: skip

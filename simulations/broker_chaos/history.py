@@ -30,6 +30,8 @@ class History:
     wills: list[Event] = field(default_factory=list)
     refused: list[Event] = field(default_factory=list)
     """Answers that intruders got."""
+    silent: list[Event] = field(default_factory=list)
+    """Messages that waited too long for an answer."""
     kills: list[Event] = field(default_factory=list)
 
     def add(self, events: Iterable[Event]) -> None:
@@ -51,6 +53,8 @@ class History:
                     self.lives[event.client].append(event)
                 case Saw.WILL:
                     self.wills.append(event)
+                case Saw.SILENT:
+                    self.silent.append(event)
                 case Saw.KILLED:
                     self.kills.append(event)
                 case _:

@@ -23,6 +23,8 @@ class Saw(StrEnum):
     """`code`: QoS; `detail`: `retain` or empty. Written before the bytes leave."""
     ACKED = "acked"
     """`code`: reason of PUBACK, or of PUBREC once PUBCOMP came."""
+    SILENT = "silent"
+    """A connection ended on which this message had waited too long for its acknowledgement."""
     ABANDONED = "abandoned"
     """QoS 2 whose session the broker lost: sending it again could deliver it twice."""
     RECEIVED = "received"

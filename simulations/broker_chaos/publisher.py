@@ -12,8 +12,10 @@ from simulations.broker_chaos.plan import Plan, PublisherRole
 
 LIFETIME_S: Final = 8.0
 """Mean length of a connection."""
-SILENCE_S_MAX: Final = 20.0
-"""Without an answer to what is outstanding it connects again."""
+CALM_LIFETIME_S: Final = 10.0
+"""Of a connection once the storm is over: what is outstanding needs milliseconds."""
+ANSWER_NS_MAX: Final = 9_000_000_000
+"""For an acknowledgement, while the connection lasts; a disk and a machine that are busy."""
 
 
 @dataclass(slots=True)
@@ -23,6 +25,8 @@ class Outgoing:
     packet: p.Publish
     message: str
     reason: int | None = None
+    asked_at: int = 0
+    """When it was last sent, PUBREL included."""
 
 
 class Publisher:
@@ -58,11 +62,19 @@ class Publisher:
             except (Gone, TimeoutError):
                 pass
             finally:
+                self._note_silence()
                 await (link.leave() if rng.random() < 0.2 else link.cut())
+
+    def _note_silence(self) -> None:
+        role, at = self._role, now()
+        for one in self._outstanding.values():
+            if at - one.asked_at > ANSWER_NS_MAX:
+                silent = Event(Saw.SILENT, at, role.client_id, one.message, role.topic)
+                self._journal.write(silent)
 
     def _lifetime_s(self) -> float:
         if self.stop.is_set():
-            return SILENCE_S_MAX
+            return CALM_LIFETIME_S
         return self._rng.expovariate(self._plan.pace / LIFETIME_S) + 0.2
 
     def _note_session(self, link: Link) -> None:
@@ -80,6 +92,7 @@ class Publisher:
 
     async def _resume(self, link: Link) -> None:
         for packet_id, one in self._outstanding.items():
+            one.asked_at = now()
             if one.reason is not None:
                 await link.send(p.Pubrel(packet_id))
             else:
@@ -125,7 +138,7 @@ class Publisher:
         packet = p.Publish(
             role.topic, payload, role.qos, role.retain, packet_id=self._packet_id
         )  # fmt: skip
-        self._outstanding[self._packet_id] = Outgoing(packet, message)
+        self._outstanding[self._packet_id] = Outgoing(packet, message, asked_at=now())
         detail = "retain" if role.retain else ""
         self._journal.write(
             Event(Saw.SENT, now(), role.client_id, message, role.topic, role.qos, self._packet_id,
@@ -144,6 +157,7 @@ class Publisher:
                     case p.Pubrec(packet_id, reason):
                         if packet_id in self._outstanding:
                             self._outstanding[packet_id].reason = reason
+                            self._outstanding[packet_id].asked_at = now()
                         await link.send(p.Pubrel(packet_id))
                     case p.Pubcomp(packet_id):
                         one = self._outstanding.get(packet_id)

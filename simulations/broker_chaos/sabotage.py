@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cloud.broker.__main__ import main
 from cloud.broker.access.rules import Rules
+from cloud.broker.connection.output import Output
 from cloud.broker.router.retained import RetainedMessages
 from cloud.broker.router.router import Router
 from cloud.broker.session.messages import Commit, Delivery, Drop, Kept
@@ -137,6 +138,17 @@ def drop_in_silence() -> None:
     Outgoing.enqueue = broken  # type: ignore[method-assign]  # the fault
 
 
+def keep_back_answers() -> None:
+    """Leave out a PUBACK now and then, for ever."""
+    answer, now_and_then = Output.answer, _Every(200)
+
+    def broken(self: Output, packet: bytes, *rest: Any, **named: Any) -> None:
+        if packet[0] != 0x40 or not now_and_then():
+            answer(self, packet, *rest, **named)
+
+    Output.answer = broken  # type: ignore[method-assign]  # the fault
+
+
 def leak() -> None:
     """Keep something of every message for ever."""
     publish, kept = Router.publish, []
@@ -164,7 +176,7 @@ FAULTS: Final[dict[str, Callable[[], None]]] = {
     one.__name__: one
     for one in (
         lose_some, deliver_twice, push_in, acknowledge_early, keep_old_values, allow_everything,
-        forget_sessions, swallow_wills, say_every_will, drop_in_silence, leak, die,
+        forget_sessions, swallow_wills, say_every_will, drop_in_silence, keep_back_answers, leak, die,
     )
 }  # fmt: skip
 FOUND_BY: Final[dict[str, frozenset[str]]] = {
@@ -178,6 +190,7 @@ FOUND_BY: Final[dict[str, frozenset[str]]] = {
     "swallow_wills": frozenset({"wills"}),
     "say_every_will": frozenset({"wills"}),
     "drop_in_silence": frozenset({"slow reader"}),
+    "keep_back_answers": frozenset({"every publish answered"}),
     "leak": frozenset({"broker"}),
     "die": frozenset({"broker"}),
 }

@@ -205,6 +205,11 @@ def test_wills() -> None:
     assert not checks.wills(history(*WATCH, will("broken"), killed)).wrong
 
 
+def test_a_publish_that_nobody_answers() -> None:
+    silent = Event(Saw.SILENT, 20 * S, "p0", "p0/1", "up/p0/q1")
+    assert "p0/1 waited over 9 s" in found(checks.answered(history(*GOOD, silent)))
+
+
 def test_losses_that_were_not_counted() -> None:
     events = [sent("both/1", "slow/both"), acked("both/1", "slow/both")]
     missed = history(*BEGIN, *events)

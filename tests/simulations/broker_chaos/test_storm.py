@@ -17,7 +17,7 @@ KILLS = {"acknowledge_early": 5.0}
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: str, tmp_path: Path) -> None:
     weather = Weather(
-        seconds=14, broker_kill_s=KILLS.get(fault, 0), client_kill_s=6, drain_s_max=12,
+        seconds=14, broker_kill_s=KILLS.get(fault, 0), client_kill_s=6, drain_s_max=25,
         module=("simulations.broker_chaos.sabotage", fault),
     )  # fmt: skip
     plan = Plan(free_port(), str(tmp_path), seed=5, pace=3.0)

@@ -18,7 +18,7 @@ from cloud.broker.launch import OWNER_NAME, OWNER_SECRET
 from cloud.broker.operations.overview import Overview
 from cloud.broker.options import Options
 from cloud.broker.session.records import Snapshot
-from cloud.broker.shell import memory
+from cloud.broker.shell import process
 from cloud.broker.shell.server import Server, new_client_id
 from cloud.broker.shell.system_topics import SystemTopics
 from cloud.broker.shell.tls import tls_context
@@ -47,7 +47,8 @@ async def serve(options: Options) -> None:
 
     Raises `Malformed`, `InUse`, `Unknown` or `Unavailable` when it cannot start.
     """
-    memory.keep_freed_memory()
+    process.keep_freed_memory()
+    process.allow_open_files(options.limits.connections_max)
     owner_secret = os.environ.pop(OWNER_SECRET, "")
     gate = _gate(options, owner_secret)
     tls = tls_context(options.tls_cert, options.tls_key, options.tls_ca)
@@ -80,7 +81,7 @@ async def serve(options: Options) -> None:
             system = SystemTopics(server, overview, options.sys_interval_s)
             reporting = parts.create_task(system.run())
             stopping = parts.create_task(stop.wait())
-            memory.collect_rarely()
+            process.collect_rarely()
             print(json.dumps(ready), flush=True)  # noqa: T201
             await stopping
             reporting.cancel()
@@ -97,7 +98,7 @@ def _load(state_dir: Path, options: Options) -> tuple[Database, Snapshot]:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Malformed(f"--state-dir {state_dir}: {error.strerror}") from error
-    memory.collect_no_garbage()
+    process.collect_no_garbage()
     began = time.monotonic()
     database = Database(state_dir / STORE_NAME, options.synchronous)
     snapshot = database.load()

@@ -67,8 +67,8 @@ class Wire:
 
 
 @contextlib.contextmanager
-def broker(*options: str) -> Iterator[Running]:
-    command = [sys.executable, "-m", "cloud.broker", "--port", "0", *options]
+def broker(*options: str, under: tuple[str, ...] = ()) -> Iterator[Running]:
+    command = [*under, sys.executable, "-m", "cloud.broker", "--port", "0", *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as process:  # fmt: skip
         try:
@@ -212,3 +212,10 @@ def test_tls_and_mutual_tls(certificates: Path) -> None:
         except ssl.SSLError:
             answer = None
         assert answer is None
+
+
+def test_more_clients_come_in_than_the_soft_limit_of_open_files_allows() -> None:
+    limited = ("bash", "-c", 'ulimit -Sn 200; exec "$@"', "bash")
+    with broker(under=limited) as running, contextlib.ExitStack() as stack:
+        for index in range(300):
+            stack.enter_context(running.connect(p.Connect(f"c{index}")))

@@ -1,10 +1,16 @@
-"""How this process holds memory: the garbage collector and the C allocator, set for latency."""
+"""How this process holds memory and files: collector, allocator and limits, set for a broker."""
 
 import ctypes
 import gc
+import logging
+import resource
 import sys
 from typing import Final
 
+log = logging.getLogger(__name__)
+
+FILES_BESIDE: Final = 64
+"""Open files that are no clients: store, listeners, admin connections."""
 _M_TRIM_THRESHOLD: Final = -1
 _M_TOP_PAD: Final = -2
 _M_MMAP_THRESHOLD: Final = -3
@@ -40,3 +46,16 @@ def collect_rarely() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 50, 100)
     gc.enable()
+
+
+def allow_open_files(connections_max: int) -> None:
+    """Raise the soft limit of open files to the hard one; warn where that is too low.
+
+    A usual soft limit of 1,024 would turn away clients that `connections_max` allows.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < connections_max + FILES_BESIDE:
+        more = {"open_files_max": hard, "connections_max": connections_max}
+        log.warning("few_open_files_allowed", extra=more)

@@ -185,7 +185,9 @@ def acknowledgement(rng: Random, view: ClientView) -> Draft | None:
     if view.open_out and rng.random() < 0.7:
         packet_id = view.open_out.pop()
         return _answer(rng, view, "PUBREL", 0x62, packet_id, (0, 0x92))
-    name, first = rng.choice((("PUBREL", 0x62), ("PUBREC", 0x50)))
+    name, first = rng.choice((
+        ("PUBREL", 0x62), ("PUBREC", 0x50), ("PUBACK", 0x40), ("PUBCOMP", 0x70),
+    ))  # fmt: skip
     packet_id = rng.randint(50_000, 60_000)
     if packet_id in view.in_flight or packet_id in view.open_out:
         return None

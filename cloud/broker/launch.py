@@ -141,6 +141,8 @@ async def _start_embedded(settings: BrokerSettings, stack: contextlib.AsyncExitS
     for name in PASSED_ON:
         if (value := getattr(settings, name)) is not None:
             arguments += ["--" + name.replace("_", "-"), str(value)]
+    if settings.bind_client_ids:
+        arguments.append("--bind-client-ids")
     for origin in settings.websocket_origins:
         arguments += ["--websocket-origin", origin]
     for one in dataclasses.fields(Limits):

@@ -25,6 +25,7 @@ class Options:
     password_file: Path | None
     acl_file: Path | None
     allows_anonymous: bool
+    binds_client_ids: bool
     websocket_port: int | None
     websocket_origins: frozenset[str]
     metrics_port: int | None
@@ -47,7 +48,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
         cast("Literal['full', 'normal', 'off']", found.synchronous),
         found.password_file, found.acl_file,
         found.password_file is None if anonymous is None else anonymous == "yes",
-        found.websocket_port, frozenset(found.websocket_origin), found.metrics_port,
+        found.bind_client_ids, found.websocket_port, frozenset(found.websocket_origin), found.metrics_port,
         found.sys_interval_s, found.exit_with_stdin, limits,
     )  # fmt: skip
 
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--password-file", type=Path, help="users: see hybridge broker passwd")
     add("--acl-file", type=Path, help="who may publish and read what, in Mosquitto's syntax")
     add("--allow-anonymous", choices=("yes", "no"), help="default: no with a password file")
+    add("--bind-client-ids", action="store_true", help="a user's client ids: its name, name/...")
     add("--websocket-port", type=int, help="MQTT over WebSockets; 0 picks a free port")
     add("--websocket-origin", action="append", default=[], help="a web page that may connect")
     add("--metrics-port", type=int, help="Prometheus metrics on this machine; 0: a free port")

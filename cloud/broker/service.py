@@ -114,7 +114,7 @@ def _gate(options: Options, owner_secret: str) -> Gate:
     owner = (OWNER_NAME, owner_secret.encode()) if owner_secret else None
     return Gate(
         passwords, acl, allow_anonymous=options.allows_anonymous, owner=owner,
-        new_client_id=new_client_id,
+        new_client_id=new_client_id, binds_client_ids=options.binds_client_ids,
     )  # fmt: skip
 
 

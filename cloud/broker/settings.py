@@ -34,6 +34,9 @@ class BrokerSettings(Section):
     password_file: Path | None = None
     """Users: `hybridge broker passwd` writes it for the embedded broker, mosquitto_passwd for
     Mosquitto; their hashes differ."""
+    bind_client_ids: bool = False
+    """Users with a password may have client ids of their own name only: `name`, `name/...`. With
+    certificates that is always so. The embedded broker's."""
     acl_file: Path | None = None
     """Who may publish and read what, in Mosquitto's syntax; see firmware_configs/broker/acl.conf.
     None: everybody everything."""
@@ -73,6 +76,8 @@ class BrokerSettings(Section):
             parse_url(self.url.get_secret_value())
         if self.kind == "mosquitto" and (self.websocket_port, self.metrics_port) != (None, None):
             raise ValueError("websocket_port and metrics_port are the embedded broker's")
+        if self.kind == "mosquitto" and self.bind_client_ids:
+            raise ValueError("bind_client_ids is the embedded broker's; use certificates")
         guarded = self.password_file or self.tls_ca or self.allow_anonymous
         if self.kind != "url" and not guarded and not is_loopback(self.host):
             raise ValueError(

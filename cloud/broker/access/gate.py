@@ -11,7 +11,8 @@ A CONNECT is judged in this order (3.1.3.1, 3.1.3.5, 3.1.3.6; 5.4 leaves the mea
    same, or `name/...`, or empty, which stands for the name. So no device takes over the session of
    another. (An identifier with `/` satisfies no %c pattern; write ACLs for such clients with %u.)
 3. A user name, where there is a password file: 0x86 unless the password is right. It never falls
-   back to anonymous.
+   back to anonymous. Client identifiers are bound to it as to a certificate's name if that is asked
+   for; else whoever takes one first has it, as the specification knows no other owner.
 4. Anything else is anonymous, if that is allowed. A user name that nothing can check is a claim,
    not an identity: it is dropped, and neither `user` lines nor %u of an ACL apply. Refusing it
    would lock out clients that fill the field in from habit, and would protect nothing.
@@ -80,8 +81,11 @@ class Gate:
         allow_anonymous: bool,
         owner: tuple[str, bytes] | None,
         new_client_id: Callable[[], str],
+        binds_client_ids: bool = False,
     ) -> None:
         """Keep the rules; `owner` is a user name and a secret of random bytes.
+
+        `binds_client_ids`: users with a password too have client ids of their own name only.
 
         Raises:
             Malformed: the secret is too short to be one.
@@ -94,6 +98,7 @@ class Gate:
         self._allow_anonymous = allow_anonymous
         self._owner = owner
         self._new_client_id = new_client_id
+        self._binds_client_ids = binds_client_ids
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, bytes] = {}
         """By user name, the keyed hash of the password: the file's users bound it."""
@@ -123,7 +128,7 @@ class Gate:
                 raise _bad_credentials()
             remembered = self._verified.get(connect.username, b"")
             if hmac.compare_digest(remembered, self._hash(connect.password)):
-                return self._admit(connect, connect.username)
+                return self._admit(connect, connect.username, is_bound=self._binds_client_ids)
             return PasswordCheck(self, connect)
         if not self._allow_anonymous:
             raise _bad_credentials()
@@ -138,7 +143,7 @@ class Gate:
         if not self._passwords.verify(username, password):
             raise _bad_credentials()
         self._verified[username] = self._hash(password)  # atomic
-        return self._admit(connect, username)
+        return self._admit(connect, username, is_bound=self._binds_client_ids)
 
     def rules_for(self, identity: Identity) -> Rules:
         """Give the topic rules for a client: a session of the store, or any after a reload."""
@@ -171,21 +176,26 @@ class Gate:
         if self._owner is not None and name == self._owner[0]:
             why = f"certificate name {name!r} is the owner's, who shows a secret instead"
             raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
-        asked = connect.client_id
-        if asked and asked != name and not asked.startswith(name + "/"):
-            why = f"client identifier {asked[:80]!r}: want {name!r} or {name + '/...'!r}"
-            raise BrokenRule(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, why)
-        return self._admit(connect, name, assigned=name)
+        return self._admit(connect, name, is_bound=True)
 
     def _admit(
         self,
         connect: Connect,
         username: str | None,
         *,
-        assigned: str | None = None,
+        is_bound: bool = False,
         is_owner: bool = False,
     ) -> Admission:
-        client_id = connect.client_id or assigned or self._new_client_id()
+        asked = connect.client_id
+        if is_bound and username is not None:
+            if asked and asked != username and not asked.startswith(username + "/"):
+                why = (
+                    f"client identifier {asked[:80]!r}: want {username!r} or {username + '/...'!r}"
+                )
+                raise BrokenRule(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, why)
+            client_id = asked or username
+        else:
+            client_id = asked or self._new_client_id()
         identity = Identity(client_id, username, is_owner)
         return Admission(client_id, identity, self.rules_for(identity), not connect.client_id)
 

@@ -142,10 +142,10 @@ class Connection:
         """Close: the same client connected again (3.1.4-3)."""
         self.kick(ReasonCode.SESSION_TAKEN_OVER, now)
 
-    def kick(self, reason: ReasonCode, now: float) -> None:
+    def kick(self, reason: ReasonCode, now: float, *, publish_will: bool = True) -> None:
         """Close because another connection, an operator or a rule read anew says so."""
         self._goodbye(reason)
-        self._lost(now, reason.name, publish_will=True)
+        self._lost(now, reason.name, publish_will=publish_will)
 
     def lost(self, now: float) -> None:
         """Note that the network connection is gone; after a good-bye nothing is left to do."""

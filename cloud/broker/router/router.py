@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from cloud.broker.access.identity import Identity
+from cloud.broker.access.rules import Rules
 from cloud.broker.codec.packets import Qos, Subscription
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
 from cloud.broker.codec.topics import is_filter, split_shared
@@ -16,9 +17,6 @@ from cloud.broker.session.changes import Changes
 from cloud.broker.session.messages import Delivery, Drop, Message, split_expiry
 from cloud.broker.session.outgoing import Budget, Link
 from cloud.broker.session.session import Session
-
-Reading = Callable[[str], tuple[str, ...] | None]
-"""Of a plain filter: None if a client may not subscribe to it, else the filters denied within."""
 
 
 class Router:
@@ -243,8 +241,12 @@ class Router:
                 session.note()
             self._arm(session)
 
-    def judge(self, session: Session, reading: Reading, now: float) -> None:
-        """Hold a session to rules read anew: end subscriptions, drop what it may not read."""
+    def judge(self, session: Session, rules: Rules, now: float) -> None:
+        """Hold a session to rules read anew: end subscriptions and will, drop what waits."""
+        reading = rules.reading
+        if session.will is not None and not rules.may_publish(session.will.topic):
+            session.set_will(None)
+            session.note()
         for topic_filter, (wanted, identifier) in list(session.subscriptions.items()):
             share = split_shared(topic_filter)
             denied = reading(share.topic_filter if share is not None else topic_filter)

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import socket
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, cast
@@ -24,6 +25,8 @@ LINGER_S: Final = 1.0
 """For a client to read why it is closed, and close itself."""
 CHECKS_MAX: Final = 256
 """Passwords that wait to be checked, over all connections; one takes 40 ms of a core."""
+CHECKS_MAX_A_HOST: Final = 64
+"""The same of one host, so that one that guesses leaves room for others."""
 
 
 class Owner(Protocol):
@@ -36,8 +39,8 @@ class Owner(Protocol):
     gate: Gate
     connects: TokenBucket
     hashing: ThreadPoolExecutor
-    checks: int
-    """Passwords that wait to be checked."""
+    checks: Counter[str]
+    """Passwords that wait to be checked, by the client's host."""
     peers: "set[Peer]"
 
     def wake(self, peer: "Peer") -> None:
@@ -69,6 +72,7 @@ class Peer(asyncio.Protocol):
         self._held: list[p.Packet] | None = None
         """What came after a CONNECT whose password is being checked."""
         self.certificate_name: str | None = None
+        self._host = ""
         self._is_granted = False
         self._is_dirty = False
         self._is_paused = False
@@ -94,7 +98,8 @@ class Peer(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.certificate_name = common_name(transport.get_extra_info("peercert"))
         address = transport.get_extra_info("peername")
-        self.connection.address = f"{address[0]}:{address[1]}" if address else ""
+        self._host = str(address[0]) if address else ""
+        self.connection.address = f"{self._host}:{address[1]}" if address else ""
         self.connection.since = self._last_heard_at = self._loop.time()
         self._timer = self._loop.call_later(self._limits.connect_timeout_s, self._check)
 
@@ -229,9 +234,10 @@ class Peer(asyncio.Protocol):
 
     def _start_check(self, packet: p.Connect, check: PasswordCheck) -> None:
         server = self._server
-        if server.checks >= CHECKS_MAX:
+        is_full = server.checks.total() >= CHECKS_MAX
+        if is_full or server.checks[self._host] >= CHECKS_MAX_A_HOST:
             raise BrokenRule(ReasonCode.SERVER_BUSY, "too many passwords to check; come back later")
-        server.checks += 1
+        server.checks[self._host] += 1
         self._held = []
         if self._transport is not None:
             self._transport.pause_reading()
@@ -240,7 +246,10 @@ class Peer(asyncio.Protocol):
 
     def _checked(self, packet: p.Connect, gate: Gate, done: "asyncio.Future[Admission]") -> None:
         """Go on with what came meanwhile, or say that the password is wrong."""
-        self._server.checks -= 1
+        checks = self._server.checks
+        checks[self._host] -= 1
+        if not checks[self._host]:
+            del checks[self._host]
         connection, now = self.connection, self._loop.time()
         held, self._held = self._held or [], None
         if done.cancelled() or connection.is_closing:

@@ -10,6 +10,7 @@ import logging
 import math
 import secrets
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -70,7 +71,7 @@ class Server:
         self.counts = Counts()
         self.connects = TokenBucket(limits.connects_per_s_max, max(1, limits.connects_per_s_max))
         self.hashing = ThreadPoolExecutor(HASHING_THREADS, "broker_hashing")
-        self.checks = 0
+        self.checks: Counter[str] = Counter()
         self.peers: set[Peer] = set()
         self.on_pending: Callable[[], None] | None = None
         """Called when `changes` has something for the store."""
@@ -159,7 +160,7 @@ class Server:
             if gate.keeps(identity, peer.certificate_name, before):
                 connection.judge_by(gate.rules_for(identity))
             else:
-                connection.kick(ReasonCode.NOT_AUTHORIZED, now)
+                connection.kick(ReasonCode.NOT_AUTHORIZED, now, publish_will=False)
         self._judge_sessions(now)
         self._after()
 
@@ -189,7 +190,7 @@ class Server:
             else:
                 rules = self.gate.rules_for(Identity(session.client_id, session.username))
             if rules is not OPEN:
-                self.router.judge(session, rules.reading, now)
+                self.router.judge(session, rules, now)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []

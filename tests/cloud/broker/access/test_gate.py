@@ -343,3 +343,27 @@ def test_no_guess_becomes_anybody(
     assert certificate is not None or anonymous
     if certificate is not None:
         assert found.client_id == certificate or found.client_id.startswith(certificate + "/")
+
+
+def test_client_ids_of_password_users_are_bound_if_asked() -> None:
+    def ask(at: Gate, client_id: str) -> str:
+        connect = Connect(client_id, username="ann", password=b"ann's")
+        found = at.identify(connect, None)
+        return (found.run() if isinstance(found, PasswordCheck) else found).client_id
+
+    free, bound = (
+        Gate(
+            PASSWORDS, None, allow_anonymous=False, owner=None,
+            new_client_id=lambda: "made-up", binds_client_ids=binds,
+        )
+        for binds in (False, True)
+    )  # fmt: skip
+    for _ in range(2):  # by the slow hash, then by the remembered one
+        for client_id in ("ann", "ann/2"):
+            assert ask(bound, client_id) == ask(free, client_id) == client_id
+        for client_id in ("anna", "bob"):
+            assert ask(free, client_id) == client_id
+            with pytest.raises(BrokenRule) as caught:
+                ask(bound, client_id)
+            assert caught.value.reason is NOT_VALID
+    assert (ask(bound, ""), ask(free, "")) == ("ann", "made-up")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from cloud.broker.access.identity import Identity
+from cloud.broker.access.rules import Rules
 from cloud.broker.codec.packets import Subscription
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
 from cloud.broker.limits import Limits
@@ -388,12 +389,9 @@ def test_rules_read_anew_end_subscriptions_and_drop_what_waits() -> None:
     say(router, b"gone", "b/x")
     assert len(one.take(0, 1)) == 1, "the first is in flight"
 
-    def reading(topic_filter: str) -> tuple[str, ...] | None:
-        if topic_filter.startswith("b") or topic_filter == "a/secret":
-            return None
-        return ("a/secret",) if topic_filter == "a/#" else ()
-
-    router.judge(one, reading, 0)
+    one.set_will(Message("will", b"", 1))
+    router.judge(one, Rules(read=("a/#",), write=("a",), deny=("a/secret",)), 0)
+    assert one.will is None, "its topic is not for this client either"
     assert list(one.subscriptions) == ["a/#"]
     assert one.dropped[Drop.NOT_AUTHORIZED] == 2
     say(router, b"secret", "a/secret")

@@ -141,7 +141,8 @@ def test_a_qos_2_message_sent_again_after_the_crash_counts_once(
     reader, writer = broker.client("r"), broker.client("w", version)
     writer.send(p.Publish("t", b"again", 2, packet_id=7))  # the id was free, so this is new
     writer.answer(p.Pubrec)
-    assert reader.expect(p.Publish).payload == b"again"
+    # an unwritten PUBCOMP has the PUBREL of the first come again
+    assert reader.answer(p.Publish).payload == b"again"
 
 
 def test_retained_messages_stay_with_what_is_left_of_their_time(broker: Broker) -> None:

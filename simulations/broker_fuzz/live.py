@@ -27,7 +27,7 @@ RSS_BYTES_MAX: Final = 200 << 20
 """40 MB of interpreter, 32 MB queued at most and what Python holds beside them."""
 OPTIONS: Final = {
     "packet-bytes-max": "100000", "queued-bytes-max": "2000000",
-    "queued-bytes-max-total": "32000000", "retained-max": "1000", "receive-maximum": "64",
+    "queued-bytes-max-total": "32000000", "retained-max": "1000", "receive-maximum": "1000",
     "subscriptions-max": "50", "connects-per-s-max": "100000", "subscribes-per-s-max": "100000",
 }  # fmt: skip
 
@@ -95,7 +95,8 @@ async def _attacker(port: int, seed: int, number: int, ends_at: float, report: L
         connection += 1
         rng = Random(f"{seed}/live/{number}/{connection}")
         wire = await Wire.connect(HOST, port)
-        attack = _Attack(rng, wire, f"f{number}", report)
+        client_id = f"f{number}-{number}"  # which no flipped bit makes another attacker's
+        attack = _Attack(rng, wire, client_id, report)
         try:
             await attack.run()
         except Wrong as wrong:

@@ -23,6 +23,7 @@ class Wire:
         self._parser: Parser | None = None
         self.view = ClientView()
         self.sent = bytearray()
+        self.latest: p.Packet | None = None
 
     @classmethod
     async def connect(cls, host: str, port: int) -> Self:
@@ -45,7 +46,8 @@ class Wire:
         """Read until a packet of a kind comes; raises `Wrong` if the connection ends first."""
         found = await self.one(kind, seconds)
         if found is None:
-            raise Wrong(f"the connection ended where {kind.__name__} was due")
+            why = f"its last packet was {self.latest!r}"
+            raise Wrong(f"the connection ended where {kind.__name__} was due; {why}")
         return found
 
     async def one(self, kind: type, seconds: float) -> p.Packet | None:
@@ -89,5 +91,6 @@ class Wire:
         except BrokenRule as error:
             raise Wrong(f"the broker's own bytes are no packets: {error}") from error
         for packet in found:
+            self.latest = packet
             self.view.take(packet, 0)
         return found

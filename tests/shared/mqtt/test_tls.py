@@ -54,7 +54,7 @@ def secure(at: Path, ca: str = "ca.pem", **more: Any) -> dict[str, Any]:
 
 def test_both_ends_know_each_other(broker: BrokerAddress, certificates: Path) -> None:
     async def check() -> None:
-        node = Node(settings(broker, "t1", **secure(certificates)), "t")
+        node = Node(settings(broker, "client", **secure(certificates)), "t")
         message = bytes(100_000)
         async with running(node):
             sent = [node.link.publish("t", message) for _ in range(10)]

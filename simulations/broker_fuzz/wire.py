@@ -36,11 +36,13 @@ class Wire:
         cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.choice((0, 0, 1, 4))))
         try:
             for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+                if self._writer.transport.is_closing():
+                    return  # closed on us: `last` says how
                 self._writer.write(data[start:end])
                 await asyncio.sleep(0)
             await self._writer.drain()
         except ConnectionError:
-            return  # closed on us: `last` says how
+            return
 
     async def until(self, kind: type, seconds: float) -> p.Packet:
         """Read until a packet of a kind comes; raises `Wrong` if the connection ends first."""

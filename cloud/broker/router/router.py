@@ -15,7 +15,7 @@ from cloud.broker.router.sharing import Sharing
 from cloud.broker.router.subscriptions import SubscriptionTree, Wanted
 from cloud.broker.session.changes import Changes
 from cloud.broker.session.messages import Delivery, Drop, Message, split_expiry
-from cloud.broker.session.outgoing import Budget, Link
+from cloud.broker.session.outgoing import Budget, Link, Retrieval
 from cloud.broker.session.session import Session
 
 
@@ -154,7 +154,8 @@ class Router:
         if topic_filter.count("/") >= self.limits.topic_levels_max + (2 if share else 0):
             return ReasonCode.TOPIC_FILTER_INVALID
         is_new = topic_filter not in session.subscriptions
-        if is_new and len(session.subscriptions) >= self.limits.subscriptions_max:
+        is_full = len(session.subscriptions) >= self.limits.subscriptions_max
+        if is_new and (is_full or self.tree.node_count >= self.limits.subscription_nodes_max):
             return ReasonCode.QUOTA_EXCEEDED
         session.subscribe(wanted, identifier)
         entry = Wanted(wanted, identifier, denied)
@@ -164,15 +165,11 @@ class Router:
             return wanted.qos
         self.tree.add(session.client_id, topic_filter, entry)
         if wanted.retain_handling == 0 or (wanted.retain_handling == 1 and is_new):
-            identifiers = (identifier,) if identifier else ()
-            for message in self.retained.matching(topic_filter, now):
-                if not entry.brings(message.topic):
-                    continue
-                qos = min(message.qos, wanted.qos)
-                session.enqueue(
-                    Delivery(message, qos, True, identifiers, None, message.size_bytes),
-                    now,
-                )
+            retrieval = self._retrieval(session, entry)
+            next(retrieval)
+            session.retrievals.append(retrieval)
+            if session.link is not None:
+                session.link.wake()
         return wanted.qos
 
     def unsubscribe(self, session: Session, topic_filter: str, now: float) -> ReasonCode:
@@ -267,6 +264,25 @@ class Router:
             return known[topic]
 
         session.drop_unless(may_read, Drop.NOT_AUTHORIZED)
+
+    def _retrieval(self, session: Session, entry: Wanted) -> Retrieval:
+        """Look up retained messages for a subscription, for as long as it stands as it is."""
+        wanted = entry.subscription
+        held = wanted, entry.identifier
+        identifiers = (entry.identifier,) if entry.identifier else ()
+        search = self.retained.search(wanted.topic_filter)
+        next(search)
+        now = yield None
+        while session.subscriptions.get(wanted.topic_filter) == held:
+            try:
+                message = search.send(now)
+            except StopIteration:
+                return
+            if message is None or not entry.brings(message.topic):
+                now = yield None
+                continue
+            qos = min(message.qos, wanted.qos)
+            now = yield Delivery(message, qos, True, identifiers, None, message.size_bytes)
 
     def _publish_will(self, session: Session, now: float) -> None:
         will = session.will

@@ -52,11 +52,15 @@ class Matches:
     groups: tuple[ShareGroup, ...]
 
 
-@dataclass(slots=True)
 class _Node:
-    children: dict[str, "_Node"] = field(default_factory=dict)
-    clients: dict[str, Wanted] = field(default_factory=dict)
-    groups: dict[str, ShareGroup] = field(default_factory=dict)
+    """A level of filters. Most hold no subscription, so its places are made when they are needed."""
+
+    __slots__ = ("children", "clients", "groups")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.clients: dict[str, Wanted] | None = None
+        self.groups: dict[str, ShareGroup] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -70,13 +74,14 @@ class SubscriptionTree:
         """Start without subscriptions."""
         self._root = _Node()
         self._cache: dict[str, Matches] = {}
+        self.node_count = 0
+        """Levels of filters held; filters that begin alike share theirs."""
 
     def add(self, client_id: str, topic_filter: str, wanted: Wanted) -> bool:
         """Subscribe or replace (3.8.4-3); True if it is new."""
-        self._cache.clear()
-        node = self._root
-        for level in topic_filter.split("/"):
-            node = node.children.setdefault(level, _Node())
+        node = self._made(topic_filter)
+        if node.clients is None:
+            node.clients = {}
         is_new = client_id not in node.clients
         node.clients[client_id] = wanted
         return is_new
@@ -84,16 +89,15 @@ class SubscriptionTree:
     def remove(self, client_id: str, topic_filter: str) -> None:
         """Unsubscribe; does nothing if it was not subscribed."""
         path = self._path(topic_filter)
-        if path:
+        if path and path[-1][1].clients:
             path[-1][1].clients.pop(client_id, None)
             self._prune(path)
 
     def join(self, client_id: str, share: Shared, wanted: Wanted) -> ShareGroup:
         """Become a member of a share group, or change the options of one."""
-        self._cache.clear()
-        node = self._root
-        for level in share.topic_filter.split("/"):
-            node = node.children.setdefault(level, _Node())
+        node = self._made(share.topic_filter)
+        if node.groups is None:
+            node.groups = {}
         group = node.groups.setdefault(share.group, ShareGroup(share))
         group.members[client_id] = wanted
         group.turns.setdefault(client_id, 0)
@@ -102,18 +106,20 @@ class SubscriptionTree:
     def leave(self, client_id: str, share: Shared) -> None:
         """Leave a share group; the last member takes the group along."""
         path = self._path(share.topic_filter)
-        group = path[-1][1].groups.get(share.group) if path else None
-        if group is not None:
+        groups = path[-1][1].groups if path else None
+        group = groups.get(share.group) if groups is not None else None
+        if group is not None and groups is not None:
             group.members.pop(client_id, None)
             group.turns.pop(client_id, None)
             if not group.members:
-                del path[-1][1].groups[share.group]
+                del groups[share.group]
             self._prune(path)
 
     def group(self, share: Shared) -> ShareGroup | None:
         """Find a share group by its name and filter."""
         path = self._path(share.topic_filter)
-        return path[-1][1].groups.get(share.group) if path else None
+        groups = path[-1][1].groups if path else None
+        return groups.get(share.group) if groups is not None else None
 
     def match(self, topic: str) -> Matches:
         """Find everyone who subscribed to this topic name."""
@@ -145,11 +151,23 @@ class SubscriptionTree:
                 ends.append(rest)
         wanted: dict[str, list[Wanted]] = {}
         for node in ends:
-            for client_id, one in node.clients.items():
+            for client_id, one in node.clients.items() if node.clients else ():
                 if one.brings(topic):
                     wanted.setdefault(client_id, []).append(one)
         routes = tuple(_merged(client_id, several) for client_id, several in wanted.items())
-        return Matches(routes, tuple(group for node in ends for group in node.groups.values()))
+        groups = (group for node in ends if node.groups for group in node.groups.values())
+        return Matches(routes, tuple(groups))
+
+    def _made(self, topic_filter: str) -> _Node:
+        self._cache.clear()
+        node = self._root
+        for level in topic_filter.split("/"):
+            below = node.children.get(level)
+            if below is None:
+                below = node.children[level] = _Node()
+                self.node_count += 1
+            node = below
+        return node
 
     def _path(self, topic_filter: str) -> list[tuple[str, _Node]]:
         path = [("", self._root)]
@@ -167,6 +185,7 @@ class SubscriptionTree:
             if not node.is_empty:
                 return
             del path[index - 1][1].children[level]
+            self.node_count -= 1
 
 
 def _merged(client_id: str, several: list[Wanted]) -> Route:

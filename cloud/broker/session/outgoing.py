@@ -11,9 +11,9 @@ wait.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from cloud.broker.codec.reasons import ReasonCode
 from cloud.broker.codec.topics import Shared
@@ -59,6 +59,13 @@ class Inflight:
 Send = tuple[Delivery | None, int, bool]
 """A PUBLISH to send, its packet id (0 for QoS 0) and DUP; without delivery: a PUBREL."""
 
+Retrieval = Generator[Delivery | None, float, None]
+"""Gives retained messages for a subscription when sent the time; None: look again later."""
+RETRIEVED_BYTES_MAX: Final = 1 << 20
+"""Waiting for a client before more retained messages are looked up for it."""
+RETRIEVED_AT_ONCE: Final = 64
+"""Retained messages, or slices of a search, in one turn of the event loop: some 2 ms."""
+
 
 @dataclass(slots=True)
 class Outgoing:
@@ -74,6 +81,8 @@ class Outgoing:
     inflight: dict[int, Inflight] = field(default_factory=dict)
     held_bytes: int = 0
     dropped: Counter[Drop] = field(default_factory=Counter)
+    retrievals: deque[Retrieval] = field(default_factory=deque)
+    """Of retained messages, as the client reads them."""
     link: Link | None = None
     window: int = 1
     _due: deque[int] = field(default_factory=deque)
@@ -140,6 +149,8 @@ class Outgoing:
     def take(self, now: float, bytes_max: int) -> list[Send]:
         """Give what may be sent now: within the window, about `bytes_max`, what is due first."""
         out: list[Send] = []
+        if self.retrievals:
+            self._retrieve(now)
         if self._due:
             out.extend(self._take_due())
         for queue in (self.queue_qos_0, self.queue):
@@ -161,7 +172,7 @@ class Outgoing:
 
     def has_more(self) -> bool:
         """Whether `take` would give something at once."""
-        if self.queue_qos_0:
+        if self.queue_qos_0 or (self.retrievals and self.held_bytes < RETRIEVED_BYTES_MAX):
             return True
         if self._sent >= self.window:
             return False
@@ -260,6 +271,20 @@ class Outgoing:
             self._give_up(delivery, Drop.SESSION_ENDED)
         self.queue.clear()
         self.queue_qos_0.clear()
+        self.retrievals.clear()
+
+    def _retrieve(self, now: float) -> None:
+        """Queue retained messages: a few, so that others get their turn, and while there is room."""
+        for _ in range(RETRIEVED_AT_ONCE):
+            if not self.retrievals or self.held_bytes >= RETRIEVED_BYTES_MAX:
+                return
+            try:
+                delivery = self.retrievals[0].send(now)
+            except StopIteration:
+                self.retrievals.popleft()
+                continue
+            if delivery is not None:
+                self.enqueue(delivery, now)
 
     def _take_due(self) -> Iterator[Send]:
         while self._due and self._sent < self.window:

@@ -3,8 +3,9 @@
 import asyncio
 import functools
 import socket
-from collections import Counter
-from collections.abc import Sequence
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, cast
 
@@ -21,6 +22,8 @@ from cloud.broker.shell.tls import common_name
 
 JOINED_BYTES_MAX: Final = 8_192
 """Mean chunk up to which copying chunks together is cheaper than handing each to the kernel."""
+TURN_S: Final = 0.005
+"""For one connection's packets before all others get a turn: a packet may take milliseconds."""
 LINGER_S: Final = 1.0
 """For a client to read why it is closed, and close itself."""
 CHECKS_MAX: Final = 256
@@ -78,6 +81,10 @@ class Peer(asyncio.Protocol):
         self._is_paused = False
         self._is_deaf = False
         self._is_parting = False
+        self._is_reading_stopped = False
+        self._work: Iterator[p.Packet] | None = None
+        """What was read and not acted on yet, because others came first."""
+        self._unread: deque[bytes] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time a CONNECT may take, unless there are too many connections."""
@@ -104,35 +111,74 @@ class Peer(asyncio.Protocol):
         self._timer = self._loop.call_later(self._limits.connect_timeout_s, self._check)
 
     def data_received(self, data: bytes) -> None:
-        """Act on every whole packet that came."""
-        connection, parser = self.connection, self._parser
-        if connection.is_closing:
+        """Act on every whole packet that came, and let others have their turn in between."""
+        if self.connection.is_closing:
             return
-        now = self._last_heard_at = self._loop.time()
-        count = 0
+        self._last_heard_at = self._loop.time()
+        self._counts.bytes_received += len(data)
+        if self._work is not None:
+            self._unread.append(data)
+            return
+        self._work = self._parser.feed(data)
+        self._act()
+
+    def _act(self) -> None:
+        """Go on with what was read; after `TURN_S` the others come first."""
+        connection, work, now = self.connection, self._work, self._loop.time()
+        if work is None or connection.is_closing:
+            return
+        count, due_at = 0, time.monotonic() + TURN_S
         try:
-            for packet in parser.feed(data):
+            for packet in work:
                 count += 1
                 if self._is_granted:
                     connection.receive(packet, now)
-                elif not self._before_session(packet, now):
-                    continue
+                else:
+                    self._before_session(packet, now)
                 if connection.is_closing:
                     break
+                if time.monotonic() > due_at:
+                    self._counts.messages_received += count
+                    self._stop_reading()
+                    self._loop.call_soon(self._act)
+                    self._wake()
+                    return
         except BrokenRule as error:
             self._fail(error, now)
-        counts = self._counts
-        counts.messages_received += count
-        counts.bytes_received += len(data)
-        if parser.held_bytes:
-            if count or not self._packet_began_at:
-                self._packet_began_at = now
-            if self._packet_timer is None:
-                at = now + self._limits.packet_timeout_s
-                self._packet_timer = self._loop.call_at(at, self._check_packet)
+        self._counts.messages_received += count
+        self._work = None
+        self._time_packet(now, is_new=count > 0)
+        if self._unread and not connection.is_closing:
+            self._work = self._parser.feed(self._unread.popleft())
+            self._loop.call_soon(self._act)
         else:
-            self._packet_began_at = 0.0
+            self._read_on()
         self._wake()
+
+    def _time_packet(self, now: float, *, is_new: bool) -> None:
+        """Start, or stop, the time that the rest of a packet may take."""
+        if not self._parser.held_bytes:
+            self._packet_began_at = 0.0
+            return
+        if is_new or not self._packet_began_at:
+            self._packet_began_at = now
+        if self._packet_timer is None:
+            at = now + self._limits.packet_timeout_s
+            self._packet_timer = self._loop.call_at(at, self._check_packet)
+
+    def _stop_reading(self) -> None:
+        if self._transport is not None and not self._is_reading_stopped:
+            self._is_reading_stopped = True
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        """Read again, unless something else is in the way."""
+        if not self._is_reading_stopped or self._is_deaf or self._held is not None:
+            return
+        if self._work is None and self._transport is not None:
+            self._is_reading_stopped = False
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let the session and the will know."""
@@ -174,9 +220,9 @@ class Peer(asyncio.Protocol):
         if connection.is_behind is not self._is_deaf:
             self._is_deaf = not self._is_deaf
             if self._is_deaf:
-                transport.pause_reading()
-            elif self._held is None:
-                transport.resume_reading()
+                self._stop_reading()
+            else:
+                self._read_on()
         if not self._is_paused and connection.has_more:
             self._wake()
 
@@ -192,22 +238,20 @@ class Peer(asyncio.Protocol):
             self._is_parting = True
             if transport.can_write_eof():
                 transport.write_eof()
-                transport.resume_reading()
+                transport.resume_reading()  # to throw it away
                 self._rearm(self._loop.call_later(LINGER_S, self.abort))
             else:
                 transport.close()
                 self._rearm(self._loop.call_later(self._limits.connect_timeout_s, self.abort))
 
-    def _before_session(self, packet: p.Packet, now: float) -> bool:
-        """Act on what comes until a CONNECT is granted; False: nothing more to do now."""
+    def _before_session(self, packet: p.Packet, now: float) -> None:
+        """Act on what comes until a CONNECT is granted."""
         if self._held is not None:
             self._held.append(packet)
-            return False
-        if isinstance(packet, p.Connect):
+        elif isinstance(packet, p.Connect):
             self._admit(packet, now)
         else:
             self.connection.receive(packet, now)  # says what is wrong with it
-        return True
 
     def _admit(self, packet: p.Connect, now: float) -> None:
         server, connection = self._server, self.connection
@@ -239,8 +283,7 @@ class Peer(asyncio.Protocol):
             raise BrokenRule(ReasonCode.SERVER_BUSY, "too many passwords to check; come back later")
         server.checks[self._host] += 1
         self._held = []
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._stop_reading()
         running = self._loop.run_in_executor(server.hashing, check.run)
         running.add_done_callback(functools.partial(self._checked, packet, server.gate))
 
@@ -273,9 +316,7 @@ class Peer(asyncio.Protocol):
                     self._before_session(waiting, now)
         except BrokenRule as error:
             self._fail(error, now)
-        transport = self._transport
-        if transport is not None and not transport.is_closing() and self._held is None:
-            transport.resume_reading()
+        self._read_on()
         self._wake()
 
     def _wake(self) -> None:

@@ -13,8 +13,10 @@ from cloud.broker.access.rules import Rules
 from cloud.broker.codec.packets import Subscription
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
 from cloud.broker.limits import Limits
+from cloud.broker.router.retained import SLICE, RetainedMessages
 from cloud.broker.router.router import Router
 from cloud.broker.session.messages import Drop, Message
+from cloud.broker.session.outgoing import RETRIEVED_BYTES_MAX
 from cloud.broker.session.session import Session
 
 LIMITS = Limits()
@@ -430,3 +432,62 @@ def test_what_a_member_held_when_it_left_the_group_goes_to_others_when_it_ends()
     router.unsubscribe(one, SHARED, 0)
     router.close(one, 0, publish_will=False)
     assert got(join(router, "away", expiry_s=100)) == [b"x"]
+
+
+def test_retained_messages_come_as_the_client_reads_them() -> None:
+    router = make()
+    for index in range(500):
+        say(router, bytes(10_000), f"many/{index}", retain=True)
+    reader = join(router, "1", "many/#")
+    assert reader.held_bytes == 0, "looked up when there is something to read into"
+    seen = 0
+    while reader.has_more():
+        sent = reader.take(0, PLENTY)
+        seen += len(sent)
+        assert reader.held_bytes <= RETRIEVED_BYTES_MAX + 11_000
+        for _, packet_id, _ in sent:
+            reader.acknowledge(packet_id)
+    assert seen == 500
+
+
+def test_a_search_for_retained_messages_takes_breath() -> None:
+    retained = RetainedMessages(10_000, 1 << 30)
+    for index in range(2_000):
+        retained.adopt(Message(f"a/{index}/x", b"x", 0))
+    search = retained.search("+/+/y")
+    next(search)
+    breaths = 0
+    with pytest.raises(StopIteration):
+        while True:
+            assert search.send(0) is None
+            breaths += 1
+    assert breaths >= 2_000 // SLICE
+
+
+def test_what_is_retained_after_a_subscription_comes_once() -> None:
+    router = make()
+    say(router, b"old", "a/1", retain=True)
+    reader = join(router, "1", "a/#")
+    say(router, b"new", "a/1", retain=True)
+    say(router, b"newer", "a/2", retain=True)
+    assert got(reader) == [b"new", b"newer"]
+
+
+def test_filters_and_topics_of_a_dollar_below_the_first_level_match_wildcards() -> None:
+    router = make()
+    for topic in ("$a/x", "a/$x"):
+        say(router, topic.encode(), topic, retain=True)
+    assert got(join(router, "1", "#")) == [b"a/$x"]
+    assert got(join(router, "2", "+/+")) == [b"a/$x"]
+    assert got(join(router, "3", "$a/+")) == [b"$a/x"]
+
+
+def test_levels_of_all_filters_are_bounded_and_given_back() -> None:
+    router = make(replace(LIMITS, subscription_nodes_max=3))
+    one = join(router, "1", "a/b", "a/c")
+    assert router.tree.node_count == 3
+    assert router.subscribe(one, Subscription("x"), 0, 0) == ReasonCode.QUOTA_EXCEEDED
+    router.unsubscribe(one, "a/b", 0)
+    assert router.subscribe(one, Subscription("x"), 0, 0) == 0
+    router.close(one, 0, publish_will=False)
+    assert router.tree.node_count == 0

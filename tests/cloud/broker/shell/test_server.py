@@ -146,6 +146,31 @@ def test_a_client_that_never_reads_is_not_read_either() -> None:
     on_a_server(check)
 
 
+def test_a_connection_with_much_to_do_lets_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def check(server: Server) -> None:
+        monkeypatch.setattr("cloud.broker.shell.peer.TURN_S", -1.0)  # one packet a turn
+        busy, transport = join(server, "busy")
+        _, other = join(server, "other", p.Subscribe(1, (p.Subscription("t"),)))
+        await turn()
+        busy.data_received(b"".join(encode(p.Publish("t", bytes((n,)))) for n in range(9)))
+        busy.data_received(encode(p.Publish("t", b"\x09")) + encode(p.Pingreq()))
+        assert transport.is_reading_paused
+        other.packets()
+        seen: list[int] = []
+        for _ in range(30):
+            await asyncio.sleep(0)
+            new = [one.payload[0] for one in other.packets() if isinstance(one, p.Publish)]
+            assert len(new) <= 1, "a turn for others after each"
+            seen += new
+        assert seen == list(range(10))
+        assert not transport.is_reading_paused
+        assert transport.packets()[1:] == [p.Pingresp()]
+
+    on_a_server(check)
+
+
 def test_nothing_is_read_or_written_after_a_broken_rule() -> None:
     async def check(server: Server) -> None:
         peer, transport = join(server, "c", p.Connect("c"), p.Pingreq())

@@ -17,6 +17,8 @@ from cloud.broker.codec.topics import check_name
 
 PROTOCOL_LEVEL_31: Final = 3
 QOS_MAX: Final = 2
+FILTERS_MAX: Final = 10_000
+"""In one packet; the specification has no bound, a megabyte of them would take a second."""
 KNOWN_TOPICS_MAX: Final = 16
 KNOWN_TOPIC_BYTES_MAX: Final = 256
 """So that a connection's remembered topics stay under 10 KB."""
@@ -197,11 +199,17 @@ def _subscription(reader: Reader, version: Version) -> p.Subscription:
     )  # fmt: skip
 
 
+def _count_filter(before: int) -> None:
+    if before >= FILTERS_MAX:
+        raise BrokenRule(ReasonCode.QUOTA_EXCEEDED, f"over {FILTERS_MAX} topic filters in a packet")
+
+
 def _subscribe(reader: Reader, version: Version) -> p.Subscribe:
     packet_id = _packet_id(reader)
     found = properties.decode(reader, 8) if version is Version.V5 else ()
     wanted: list[p.Subscription] = []
     while reader.left:
+        _count_filter(len(wanted))
         wanted.append(_subscription(reader, version))
     if not wanted:
         raise protocol_error("SUBSCRIBE names no topic filter")
@@ -219,6 +227,7 @@ def _unsubscribe(reader: Reader, version: Version) -> p.Unsubscribe:
     found = properties.decode(reader, 10) if version is Version.V5 else ()
     filters: list[str] = []
     while reader.left:
+        _count_filter(len(filters))
         filters.append(reader.string())
     if not filters:
         raise protocol_error("UNSUBSCRIBE names no topic filter")

@@ -45,6 +45,9 @@ class PropertyId(IntEnum):
 Properties = tuple[tuple[PropertyId, PropertyValue], ...]
 """In the order of the wire, which user properties must keep (3.3.2.3.7)."""
 
+PROPERTY_BYTES_MAX: Final = 65_536 + 4_096
+"""Of one packet: a content type or correlation data of full length, and what goes with it. The
+specification has no bound; a packet full of small ones would take a fourth of a second to read."""
 _P = PropertyId
 WILL: Final = 0
 """Stands for the will properties of a CONNECT where a packet type is asked for."""
@@ -123,6 +126,9 @@ def decode(reader: Reader, packet_type: int) -> Properties:
     if not length:
         return ()
     part = reader.part(length)
+    if length > PROPERTY_BYTES_MAX:
+        why = f"{length} bytes of properties, {PROPERTY_BYTES_MAX} at most"
+        raise BrokenRule(ReasonCode.QUOTA_EXCEEDED, why)
     found: list[tuple[PropertyId, PropertyValue]] = []
     seen: set[PropertyId] = set()
     while part.left:

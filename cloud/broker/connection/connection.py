@@ -49,8 +49,8 @@ class Connection:
     @property
     def has_more(self) -> bool:
         """Whether `collect` would give something at once."""
-        session = self._session
-        return self._output.is_ready or (session is not None and session.has_more())
+        session, output = self._session, self._output
+        return output.is_ready or (session is not None and output.is_open and session.has_more())
 
     @property
     def is_behind(self) -> bool:
@@ -79,6 +79,8 @@ class Connection:
 
     def admit(self, packet: p.Connect, admission: Admission, now: float) -> None:
         """Answer a CONNECT whose sender was let in; raises `BrokenRule` if it asks too much."""
+        changes = self._router.changes
+        was_there = admission.client_id in self._router.sessions
         try:
             granted = judge(packet, self._router.limits, admission)
             session, present = self._router.open(
@@ -94,7 +96,9 @@ class Connection:
             self._router, session, granted, admission, self._output, self._counts
         )
         self._counts.connects += 1
-        self._output.put(encode(p.Connack(present, 0, granted.properties), granted.version))
+        connack = encode(p.Connack(present, 0, granted.properties), granted.version)
+        lasts = was_there or session.changes is not None
+        self._output.open(connack, changes.promise() if lasts and changes is not None else None)
 
     def refuse(self, packet: p.Connect, error: BrokenRule) -> None:
         """Say why a CONNECT is refused, as far as its version allows (3.2.2.2)."""
@@ -116,7 +120,7 @@ class Connection:
         """Give the bytes to write: acknowledgements, then about `bytes_max` of messages."""
         out = self._output.take()
         self._counts.messages_sent += len(out)
-        if self._exchange is not None:
+        if self._exchange is not None and self._output.is_open:
             self._exchange.collect(now, bytes_max, out)
         return out
 

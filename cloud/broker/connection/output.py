@@ -13,13 +13,15 @@ from cloud.broker.session.messages import Promise
 class Output:
     """Encoded packets on their way out."""
 
-    __slots__ = ("_now", "_waiting", "_wake", "bytes_held", "publishes_waiting")
+    __slots__ = ("_now", "_waiting", "_wake", "bytes_held", "is_open", "publishes_waiting")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         """`wake` is called when `take` may have something that it had not."""
         self._wake = wake
         self._now: list[bytes] = []
         self._waiting: deque[tuple[bytes, Promise | None, bool]] = deque()
+        self.is_open = True
+        """Whether anything may go: nothing does before a CONNACK (3.2.0-1)."""
         self.bytes_held = 0
         """Of what goes at once: it grows while the client does not read."""
         self.publishes_waiting = 0
@@ -34,8 +36,16 @@ class Output:
         """Whether `take` would give something."""
         return bool(self._now) or (bool(self._waiting) and _holds(self._waiting[0][1]))
 
+    def open(self, connack: bytes, promise: Promise | None) -> None:
+        """Send a CONNACK once what it says is on disk, and nothing before it."""
+        self.answer(connack, promise)
+        self.is_open = not self._waiting
+
     def put(self, packet: bytes) -> None:
         """Send at once."""
+        if not self.is_open:
+            self.answer(packet, None)
+            return
         self._now.append(packet)
         self.bytes_held += len(packet)
 
@@ -52,7 +62,8 @@ class Output:
 
     def put_last(self, packet: bytes) -> None:
         """Send what may be sent, then this, then nothing: a good-bye (3.14.4-1)."""
-        self._now = [*self.take(), packet]
+        out = self.take()
+        self._now = [*out, packet] if self.is_open else []
         self._waiting.clear()
 
     def take(self) -> list[bytes]:
@@ -60,6 +71,7 @@ class Output:
         out, self._now, self.bytes_held = self._now, [], 0
         waiting = self._waiting
         while waiting and _holds(waiting[0][1]):
+            self.is_open = True
             packet, _, is_publish = waiting.popleft()
             self.publishes_waiting -= is_publish
             out.append(packet)

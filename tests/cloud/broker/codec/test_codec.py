@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloud.broker.codec import fields
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.encode import encode
 from cloud.broker.codec.packets import Version
@@ -183,3 +184,31 @@ def test_user_properties_keep_their_order() -> None:
     [got] = parse(encode(p.Publish("t", b"", properties=pairs)))
     assert isinstance(got, p.Publish)
     assert got.properties == pairs
+
+
+@pytest.mark.parametrize("first", [b"\x82", b"\xa2"])
+def test_filters_of_one_packet_are_bounded(first: bytes) -> None:
+    one = b"\x00\x01a\x00" if first == b"\x82" else b"\x00\x01a"
+    for count, is_refused in ((10_000, False), (10_001, True)):
+        body = b"\x00\x01\x00" + one * count
+        parser = Parser(1 << 20, Version.V5)
+        data = first + fields.varint(len(body)) + body
+        if is_refused:
+            with pytest.raises(BrokenRule) as caught:
+                list(parser.feed(data))
+            assert caught.value.reason is ReasonCode.QUOTA_EXCEEDED
+        else:
+            assert len(list(parser.feed(data))) == 1
+
+
+def test_properties_of_one_packet_are_bounded() -> None:
+    for count, is_refused in ((13_926, False), (13_927, True)):
+        found = ((PropertyId.USER_PROPERTY, ("", "")),) * count
+        data = encode(p.Publish("t", b"", properties=found))
+        parser = Parser(1 << 20, Version.V5)
+        if is_refused:
+            with pytest.raises(BrokenRule) as caught:
+                list(parser.feed(data))
+            assert caught.value.reason is ReasonCode.QUOTA_EXCEEDED
+        else:
+            assert len(list(parser.feed(data))) == 1

@@ -35,3 +35,24 @@ def test_nothing_follows_a_good_bye() -> None:
     lost.holds = True
     assert output.take() == [b"1", b"bye"]
     assert output.take() == []
+
+
+def test_nothing_goes_before_a_connack_that_waits() -> None:
+    output, _ = woken()
+    commit = Commit(1)
+    output.open(b"connack", commit)
+    output.put(b"pingresp")
+    assert not output.is_open
+    assert output.take() == []
+    commit.holds = True
+    assert output.take() == [b"connack", b"pingresp"]
+    assert output.is_open
+    output.put(b"pingresp")
+    assert output.take() == [b"pingresp"]
+
+
+def test_no_good_bye_goes_without_a_connack() -> None:
+    output, _ = woken()
+    output.open(b"connack", Commit(1))
+    output.put_last(b"disconnect")
+    assert output.take() == []

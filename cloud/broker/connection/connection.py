@@ -16,7 +16,7 @@ from cloud.broker.codec.packets import Version
 from cloud.broker.codec.properties import Properties, PropertyId, integer
 from cloud.broker.codec.reasons import CONNECT_RETURN_CODE, BrokenRule, ReasonCode, protocol_error
 from cloud.broker.connection.exchange import Exchange
-from cloud.broker.connection.handshake import Granted, judge
+from cloud.broker.connection.handshake import Granted, judge, packet_bytes_max
 from cloud.broker.connection.output import Output
 from cloud.broker.operations.counts import CLIENT_LEFT, CONNECTION_LOST, Counts
 from cloud.broker.router.router import Router
@@ -83,6 +83,7 @@ class Connection:
         was_there = admission.client_id in self._router.sessions
         try:
             granted = judge(packet, self._router.limits, admission)
+            _check_fits(granted)
             session, present = self._router.open(
                 admission.identity, self, now,
                 clean=granted.clean, expiry_s=granted.expiry_s, window=granted.window,
@@ -106,9 +107,16 @@ class Connection:
         v5 = packet.version is Version.V5
         code = error.reason if v5 else CONNECT_RETURN_CODE.get(error.reason)
         if code is not None:
-            told: Properties = ((PropertyId.REASON_STRING, error.why),) if v5 else ()
-            connack = p.Connack(session_present=False, reason=code, properties=told)
-            self._say(encode(connack, packet.version))
+            connack = p.Connack(session_present=False, reason=code)
+            told = replace(connack, properties=((PropertyId.REASON_STRING, error.why),))
+            for one in (
+                told,
+                connack,
+            ):  # without the reason in words where it does not fit (3.2.2-19)
+                data = encode(one, packet.version)
+                if len(data) <= packet_bytes_max(packet):
+                    self._say(data)
+                    break
 
     def judge_by(self, rules: Rules) -> None:
         """Go by rules read anew."""
@@ -182,3 +190,10 @@ class Connection:
     def _say(self, last: bytes) -> None:
         self.said_why = True
         self._output.put_last(last)
+
+
+def _check_fits(granted: Granted) -> None:
+    connack = p.Connack(session_present=False, reason=0, properties=granted.properties)
+    if len(encode(connack, granted.version)) > granted.packet_bytes_max:  # 3.1.2-24
+        why = "a CONNACK over the client's Maximum Packet Size"
+        raise BrokenRule(ReasonCode.PACKET_TOO_LARGE, why)

@@ -219,4 +219,8 @@ class Exchange:
         """Answer when what this session has on disk is as the answer says."""
         changes = self._session.changes
         promise = changes.promise() if changes is not None else None
-        self._output.answer(encode(packet, self._version), promise, is_publish=is_publish)
+        data = encode(packet, self._version)
+        if len(data) > self._granted.packet_bytes_max:  # 3.1.2-24
+            why = f"a {type(packet).__name__} over the client's Maximum Packet Size"
+            raise BrokenRule(ReasonCode.PACKET_TOO_LARGE, why)
+        self._output.answer(data, promise, is_publish=is_publish)

@@ -84,12 +84,17 @@ def judge(connect: p.Connect, limits: Limits, admission: Admission) -> Granted:
         connect.clean_start,
         expiry_s,
         window=min(limits.inflight_max, integer(asked, PropertyId.RECEIVE_MAXIMUM, 65_535)),
-        packet_bytes_max=integer(asked, PropertyId.MAXIMUM_PACKET_SIZE, _NO_LIMIT),
+        packet_bytes_max=packet_bytes_max(connect),
         topic_aliases_max=min(aliases_max, limits.topic_aliases_sent_max),
         idle_s_max=keep_alive_s * 1.5 or None,
         will=_will(connect.will, admission.client_id),
         properties=tuple(told) if v5 else (),
     )
+
+
+def packet_bytes_max(connect: p.Connect) -> int:
+    """Give the longest packet that this client takes (3.1.2.11.4)."""
+    return integer(connect.properties, PropertyId.MAXIMUM_PACKET_SIZE, _NO_LIMIT)
 
 
 def _will(will: p.Will | None, client_id: str) -> tuple[Message, float] | None:

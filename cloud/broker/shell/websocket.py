@@ -7,11 +7,14 @@ parser does not see where they end.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
+
+from cloud.broker.shell.peer import TURN_S
 
 CLOSE_S_MAX: Final = 2.0
 """For a client to answer our close frame, and then to read what is left before the end."""
@@ -52,9 +55,13 @@ class Channel(asyncio.Transport):
 
     async def _read(self) -> None:
         """Hand on binary messages; a message of another kind ends the connection (6.0.0-1)."""
+        turn_ends_at = time.monotonic() + TURN_S
         while True:
             await self._may_read.wait()
             message = await self._frames.receive()
+            if time.monotonic() > turn_ends_at:  # many are there already: others have their turn
+                await asyncio.sleep(0)
+                turn_ends_at = time.monotonic() + TURN_S
             if message.type is WSMsgType.BINARY:
                 self._peer.data_received(message.data)
             elif message.type is WSMsgType.TEXT:

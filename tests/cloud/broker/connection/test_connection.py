@@ -238,3 +238,23 @@ def test_take_over_says_good_bye_to_the_older() -> None:
     assert connack.session_present
     first.connection.lost(0)  # must not touch the session any more
     assert router.sessions["c"].link is second.connection
+
+
+@pytest.mark.parametrize(("bytes_max", "heard"), [(4, []), (5, [0x95]), (16, [0x95]), (200, [0])])
+def test_a_connack_stays_within_the_clients_maximum_packet_size(
+    bytes_max: int, heard: list[int]
+) -> None:
+    router = make()
+    asked = ((PropertyId.MAXIMUM_PACKET_SIZE, bytes_max),)
+    one = peer(router, "c", properties=asked)
+    got = one.got()
+    assert [answer.reason for answer in got if isinstance(answer, p.Connack)] == heard
+    assert len(got) == len(heard)
+    assert one.connection.is_closing == (heard != [0])
+    assert bool(router.sessions) == (heard == [0])
+
+
+def test_an_answer_over_the_clients_maximum_packet_size_closes() -> None:
+    one = peer(make(), "c", properties=((PropertyId.MAXIMUM_PACKET_SIZE, 40),))
+    many = p.Subscribe(1, tuple(p.Subscription(f"t{n}") for n in range(40)))
+    assert closed_with(one.asks(many), one.connection) == ReasonCode.PACKET_TOO_LARGE

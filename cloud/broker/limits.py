@@ -1,5 +1,6 @@
 """Every bound of the embedded broker, in one frozen value."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -62,8 +63,9 @@ class Limits:
     def __post_init__(self) -> None:
         """Refuse bounds that contradict each other."""
         for field in fields(self):
-            if getattr(self, field.name) <= 0:
-                raise ValueError(f"{field.name} must be over 0")
+            value = getattr(self, field.name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{field.name} must be over 0, and finite")
         if self.packet_bytes_max > min(self.queued_bytes_max, self.queued_bytes_max_total):
             raise ValueError(
                 "packet_bytes_max must fit queued_bytes_max and queued_bytes_max_total"

@@ -2,11 +2,13 @@
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
+from cloud.broker.exposure import check_exposed
 from cloud.broker.limits import Limits
 from shared.errors import Malformed
 
@@ -35,7 +37,11 @@ class Options:
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
-    """Read the command line. Raises `Malformed` for bounds that contradict each other."""
+    """Read the command line.
+
+    Raises `Malformed` for bounds that contradict each other, and for a host that other machines
+    reach while nothing asks who they are.
+    """
     found = _parser().parse_args(arguments)
     values = vars(found)
     try:
@@ -43,6 +49,11 @@ def parse(arguments: Sequence[str] | None) -> Options:
     except ValueError as error:
         raise Malformed(str(error)) from error
     anonymous = found.allow_anonymous
+    guarded = bool(found.password_file or found.tls_ca or anonymous == "yes")
+    try:
+        check_exposed(found.host, is_guarded=guarded)
+    except Malformed as error:
+        raise Malformed(f"{error} (--password-file, --tls-ca, --allow-anonymous yes)") from error
     return Options(
         found.host, found.port, found.tls_cert, found.tls_key, found.tls_ca, found.state_dir,
         cast("Literal['full', 'normal', 'off']", found.synchronous),
@@ -60,11 +71,25 @@ _DESCRIPTION: Final = (
 )
 
 
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise argparse.ArgumentTypeError(f"{port} is no port: 0 to 65535")
+    return port
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise argparse.ArgumentTypeError(f"{text} is no time: 0 or more seconds")
+    return seconds
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m cloud.broker", description=_DESCRIPTION)
     add = parser.add_argument
     add("--host", default="127.0.0.1")
-    add("--port", type=int, default=1883, help="0 picks a free one")
+    add("--port", type=_port, default=1883, help="0 picks a free one")
     add("--tls-cert", type=Path, help="certificate chain, PEM")
     add("--tls-key", type=Path, help="its private key, PEM")
     add("--tls-ca", type=Path, help="only clients with a certificate from here")
@@ -74,10 +99,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--acl-file", type=Path, help="who may publish and read what, in Mosquitto's syntax")
     add("--allow-anonymous", choices=("yes", "no"), help="default: no with a password file")
     add("--bind-client-ids", action="store_true", help="a user's client ids: its name, name/...")
-    add("--websocket-port", type=int, help="MQTT over WebSockets; 0 picks a free port")
+    add("--websocket-port", type=_port, help="MQTT over WebSockets; 0 picks a free port")
     add("--websocket-origin", action="append", default=[], help="a web page that may connect")
-    add("--metrics-port", type=int, help="Prometheus metrics on this machine; 0: a free port")
-    add("--sys-interval-s", type=float, default=10.0, help="of $SYS topics; 0: none")
+    add("--metrics-port", type=_port, help="Prometheus metrics on this machine; 0: a free port")
+    add("--sys-interval-s", type=_seconds, default=10.0, help="of $SYS topics; 0: none")
     add("--exit-with-stdin", action="store_true", help="stop when stdin ends: with the parent")
     for field in dataclasses.fields(Limits):
         option = "--" + field.name.replace("_", "-")

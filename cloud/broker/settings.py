@@ -1,14 +1,15 @@
 """Which broker the cloud process uses, and with what bounds."""
 
-import ipaddress
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from cloud.broker.exposure import check_exposed
 from cloud.broker.limits import Limits
 from shared.broker_url import parse_url
 from shared.config import Section
+from shared.errors import Malformed
 
 
 class BrokerSettings(Section):
@@ -78,12 +79,13 @@ class BrokerSettings(Section):
             raise ValueError("websocket_port and metrics_port are the embedded broker's")
         if self.kind == "mosquitto" and self.bind_client_ids:
             raise ValueError("bind_client_ids is the embedded broker's; use certificates")
-        guarded = self.password_file or self.tls_ca or self.allow_anonymous
-        if self.kind != "url" and not guarded and not is_loopback(self.host):
-            raise ValueError(
-                f"host {self.host} lets other machines in: give password_file or tls_ca, or say "
-                "allow_anonymous = true"
-            )
+        guarded = bool(self.password_file or self.tls_ca or self.allow_anonymous)
+        if self.kind != "url":
+            try:
+                check_exposed(self.host, is_guarded=guarded)
+            except Malformed as error:
+                words = "(password_file, tls_ca, allow_anonymous)"
+                raise ValueError(f"{error} {words}") from error
         return self
 
     @property
@@ -92,11 +94,3 @@ class BrokerSettings(Section):
         if self.allow_anonymous is not None:
             return self.allow_anonymous
         return self.password_file is None
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches that address; a name other than localhost may not."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

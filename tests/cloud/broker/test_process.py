@@ -214,6 +214,27 @@ def test_tls_and_mutual_tls(certificates: Path) -> None:
         assert answer is None
 
 
+def test_a_host_that_others_reach_needs_a_way_to_ask_who_they_are() -> None:
+    for host in ("0.0.0.0", "::", "broker.example"):
+        refused = run("--host", host, "--port", "0")
+        assert refused.returncode == 2
+        assert "lets other machines in" in refused.stderr
+        assert "--password-file" in refused.stderr
+    with broker("--host", "0.0.0.0", "--allow-anonymous", "yes") as running:
+        running.connect(p.Connect("c")).sock.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--port", "65536"], ["--metrics-port", "-1"], ["--sys-interval-s", "nan"],
+     ["--connect-timeout-s", "inf"], ["--packet-timeout-s", "nan"]],
+)  # fmt: skip
+def test_numbers_that_mean_nothing_are_refused(options: list[str]) -> None:
+    refused = run("--port", "0", *options)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+
+
 def test_more_clients_come_in_than_the_soft_limit_of_open_files_allows() -> None:
     limited = ("bash", "-c", 'ulimit -Sn 200; exec "$@"', "bash")
     with broker(under=limited) as running, contextlib.ExitStack() as stack:

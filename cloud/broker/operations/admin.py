@@ -47,7 +47,7 @@ class Operable(Protocol):
     def page(self, *, after: str = "", prefix: str = "", limit: int = 100) -> SessionPage:
         """Give a page of sessions; raises `Malformed` for a limit out of bounds."""
 
-    def kick(self, client_id: str, *, forget: bool) -> bool:
+    async def kick(self, client_id: str, *, forget: bool) -> bool:
         """Close a client's connection with 0x98; False if there is no such session."""
 
 
@@ -91,7 +91,7 @@ def everything(broker: Operable) -> web.Application:
             asked = Kick.model_validate_json(await request.read())
         except ValidationError as error:
             raise Malformed(f"body: {in_words(error)}") from error
-        if not broker.kick(asked.client_id, forget=asked.forget):
+        if not await broker.kick(asked.client_id, forget=asked.forget):
             raise Unknown(f"no session of client {asked.client_id!r} is here")
         return web.json_response({"kicked": asked.client_id})
 

@@ -26,7 +26,7 @@ SLICE: Final = 1_000
 class Kicker(Protocol):
     """Ends a client's connection for the operator; the shell has one."""
 
-    def __call__(self, client_id: str, *, forget: bool) -> bool:
+    async def __call__(self, client_id: str, *, forget: bool) -> bool:
         """Send DISCONNECT 0x98 and close, and end the session too if `forget`.
 
         False if there is no such session.
@@ -67,6 +67,6 @@ class Overview:
         now = self.clock()
         return session_page(self.router, self.locate, now, after=after, prefix=prefix, limit=limit)
 
-    def kick(self, client_id: str, *, forget: bool) -> bool:
+    async def kick(self, client_id: str, *, forget: bool) -> bool:
         """Close a client's connection; False if there is no such session."""
-        return self.kicker(client_id, forget=forget)
+        return await self.kicker(client_id, forget=forget)

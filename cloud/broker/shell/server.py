@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 _LOG_PERIOD_S: Final = 60.0
 BACKLOG: Final = 1_024
 """Connections the kernel holds while a whole fleet comes back at once."""
+ON_DISK_S_MAX: Final = 2.0
+"""For an operator to hear that what was asked is on disk."""
 HASHING_THREADS: Final = 2
 
 
@@ -135,8 +137,11 @@ class Server:
             self.started_at, self.kick, store,
         )  # fmt: skip
 
-    def kick(self, client_id: str, *, forget: bool) -> bool:
-        """Close a client's connection (0x98), and end its session if `forget`; False: no such."""
+    async def kick(self, client_id: str, *, forget: bool) -> bool:
+        """Close a client's connection (0x98), and end its session if `forget`; False: no such.
+
+        Returns when the store knows it, or does not answer in time.
+        """
         session = self.router.sessions.get(client_id)
         if session is None:
             return False
@@ -146,6 +151,7 @@ class Server:
         if forget:
             self.router.forget(client_id, now)
         self._after()
+        await self._all_on_disk(ON_DISK_S_MAX)
         return True
 
     def admit_by(self, gate: Gate) -> None:

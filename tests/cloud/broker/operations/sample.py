@@ -92,7 +92,7 @@ def busy_status(store: Figures | None = None, now: float = 40) -> Status:
 def overview(router: Router, *, store: Figures | None = None) -> Overview:
     """Over a router whose clock stands at 40 s; a kick closes or ends the session at once."""
 
-    def kick(client_id: str, *, forget: bool) -> bool:
+    async def kick(client_id: str, *, forget: bool) -> bool:
         session = router.sessions.get(client_id)
         if session is None:
             return False

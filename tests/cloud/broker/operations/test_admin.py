@@ -157,7 +157,7 @@ class Broken:
     def page(self, *, after: str = "", prefix: str = "", limit: int = 100) -> SessionPage:
         raise NotImplementedError
 
-    def kick(self, client_id: str, *, forget: bool) -> bool:
+    async def kick(self, client_id: str, *, forget: bool) -> bool:
         raise NotImplementedError
 
 

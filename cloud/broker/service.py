@@ -115,6 +115,7 @@ def _gate(options: Options, owner_secret: str) -> Gate:
     return Gate(
         passwords, acl, allow_anonymous=options.allows_anonymous, owner=owner,
         new_client_id=new_client_id, binds_client_ids=options.binds_client_ids,
+        trusts_certificates=options.tls_ca is not None,
     )  # fmt: skip
 
 

@@ -82,10 +82,12 @@ class Gate:
         owner: tuple[str, bytes] | None,
         new_client_id: Callable[[], str],
         binds_client_ids: bool = False,
+        trusts_certificates: bool = False,
     ) -> None:
         """Keep the rules; `owner` is a user name and a secret of random bytes.
 
         `binds_client_ids`: users with a password too have client ids of their own name only.
+        `trusts_certificates`: a user may be one of no password file.
 
         Raises:
             Malformed: the secret is too short to be one.
@@ -99,6 +101,7 @@ class Gate:
         self._owner = owner
         self._new_client_id = new_client_id
         self._binds_client_ids = binds_client_ids
+        self._trusts_certificates = trusts_certificates
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, bytes] = {}
         """By user name, the keyed hash of the password: the file's users bound it."""
@@ -162,6 +165,13 @@ class Gate:
             return self._allow_anonymous
         line = self._line(identity.username)
         return line is not None and line == before._line(identity.username)  # noqa: SLF001  its own
+
+    def may_return(self, username: str | None) -> bool:
+        """Say whether a user who is away could come in again, as far as the files tell."""
+        if username is None:
+            return self._allow_anonymous
+        is_owner = self._owner is not None and username == self._owner[0]
+        return is_owner or self._trusts_certificates or self._line(username) is not None
 
     def _line(self, username: str) -> object:
         return None if self._passwords is None else self._passwords.entries.get(username)

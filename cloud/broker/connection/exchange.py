@@ -75,7 +75,7 @@ class Exchange:
                 self._subscribe(packet, now)
             case p.Unsubscribe(packet_id, topic_filters):
                 reasons = self._in_use(packet_id, len(topic_filters)) or [
-                    self._router.unsubscribe(session, one, now) for one in topic_filters
+                    self._router.subscribing.unsubscribe(session, one, now) for one in topic_filters
                 ]
                 self._answer(p.Unsuback(packet_id, tuple(reasons)))
             case p.Pingreq():
@@ -208,7 +208,7 @@ class Exchange:
         denied = self.rules.reading(share.topic_filter if share else wanted.topic_filter)
         if denied is None:
             return ReasonCode.NOT_AUTHORIZED
-        return self._router.subscribe(self._session, wanted, identifier, now, denied)
+        return self._router.subscribing.subscribe(self._session, wanted, identifier, now, denied)
 
     def _in_use(self, packet_id: int, count: int) -> list[int]:
         """Give 0x91 for each filter where a QoS 2 message has the packet id (2.2.1-3), or none."""

@@ -5,17 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from cloud.broker.access.identity import Identity
-from cloud.broker.access.rules import Rules
-from cloud.broker.codec.packets import Qos, Subscription
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
-from cloud.broker.codec.topics import is_filter, split_shared
 from cloud.broker.limits import Limits
 from cloud.broker.router.retained import RetainedMessages
 from cloud.broker.router.sharing import Sharing
-from cloud.broker.router.subscriptions import SubscriptionTree, Wanted
+from cloud.broker.router.subscribing import Subscribing
+from cloud.broker.router.subscriptions import SubscriptionTree
 from cloud.broker.session.changes import Changes
 from cloud.broker.session.messages import Delivery, Drop, Message, split_expiry
-from cloud.broker.session.outgoing import Budget, Link, Retrieval
+from cloud.broker.session.outgoing import Budget, Link
 from cloud.broker.session.session import Session
 
 
@@ -39,6 +37,7 @@ class Router:
         self.retained = RetainedMessages(limits.retained_max, limits.retained_bytes_max, changes)
         self.budget = Budget(limits.queued_bytes_max_total)
         self.dropped_of_ended: Counter[Drop] = Counter()
+        self.subscribing = Subscribing(limits, self.tree, self.sharing, self.retained)
         self._timers: list[tuple[float, str]] = []
 
     def dropped(self) -> Counter[Drop]:
@@ -132,57 +131,6 @@ class Router:
             else:
                 self._arm(session)
 
-    def subscribe(
-        self,
-        session: Session,
-        wanted: Subscription,
-        identifier: int,
-        now: float,
-        denied: tuple[str, ...] = (),
-    ) -> ReasonCode | Qos:
-        """Add one topic filter; retained messages follow as its options ask (3.8.3.1).
-
-        Nothing whose topic one of `denied` matches is delivered.
-        """
-        topic_filter = wanted.topic_filter
-        try:
-            share = split_shared(topic_filter)
-        except BrokenRule as error:
-            return error.reason
-        if share is None and not is_filter(topic_filter):
-            return ReasonCode.TOPIC_FILTER_INVALID
-        if topic_filter.count("/") >= self.limits.topic_levels_max + (2 if share else 0):
-            return ReasonCode.TOPIC_FILTER_INVALID
-        is_new = topic_filter not in session.subscriptions
-        is_full = len(session.subscriptions) >= self.limits.subscriptions_max
-        if is_new and (is_full or self.tree.node_count >= self.limits.subscription_nodes_max):
-            return ReasonCode.QUOTA_EXCEEDED
-        session.subscribe(wanted, identifier)
-        entry = Wanted(wanted, identifier, denied)
-        if share is not None:
-            self.tree.join(session.client_id, share, entry)
-            self.sharing.collect(share, now)
-            return wanted.qos
-        self.tree.add(session.client_id, topic_filter, entry)
-        if wanted.retain_handling == 0 or (wanted.retain_handling == 1 and is_new):
-            retrieval = self._retrieval(session, entry)
-            next(retrieval)
-            session.retrievals.append(retrieval)
-            if session.link is not None:
-                session.link.wake()
-        return wanted.qos
-
-    def unsubscribe(self, session: Session, topic_filter: str, now: float) -> ReasonCode:
-        """Remove one topic filter (3.10.4)."""
-        if not session.unsubscribe(topic_filter):
-            return ReasonCode.NO_SUBSCRIPTION_EXISTED
-        share = split_shared(topic_filter)
-        if share is None:
-            self.tree.remove(session.client_id, topic_filter)
-        else:
-            self.sharing.leave(session, share, now)
-        return ReasonCode.SUCCESS
-
     def publish(self, message: Message, now: float) -> int:
         """Retain and route a message; the reason code for its publisher (3.4.2.1).
 
@@ -225,64 +173,13 @@ class Router:
             self.retained.adopt(message)
         for session in sessions:
             self.sessions[session.client_id] = session
-            for topic_filter, (wanted, identifier) in session.subscriptions.items():
-                share = split_shared(topic_filter)
-                if share is None:
-                    self.tree.add(session.client_id, topic_filter, Wanted(wanted, identifier))
-                else:
-                    self.tree.join(session.client_id, share, Wanted(wanted, identifier))
+            self.subscribing.adopt(session)
             if session.ends_at is None:  # connected when the broker ended
                 session.ends_at = now + session.expiry_s
                 if session.will is not None:
                     session.will_at = now + min(session.will_delay_s, session.expiry_s)
                 session.note()
             self._arm(session)
-
-    def judge(self, session: Session, rules: Rules, now: float) -> None:
-        """Hold a session to rules read anew: end subscriptions and will, drop what waits."""
-        reading = rules.reading
-        if session.will is not None and not rules.may_publish(session.will.topic):
-            session.set_will(None)
-            session.note()
-        for topic_filter, (wanted, identifier) in list(session.subscriptions.items()):
-            share = split_shared(topic_filter)
-            denied = reading(share.topic_filter if share is not None else topic_filter)
-            if denied is None:
-                self.unsubscribe(session, topic_filter, now)
-                continue
-            entry = Wanted(wanted, identifier, denied)
-            if share is None:
-                self.tree.add(session.client_id, topic_filter, entry)
-            else:
-                self.tree.join(session.client_id, share, entry)
-        known: dict[str, bool] = {}
-
-        def may_read(delivery: Delivery) -> bool:
-            topic = delivery.message.topic
-            if topic not in known:
-                known[topic] = reading(topic) == ()
-            return known[topic]
-
-        session.drop_unless(may_read, Drop.NOT_AUTHORIZED)
-
-    def _retrieval(self, session: Session, entry: Wanted) -> Retrieval:
-        """Look up retained messages for a subscription, for as long as it stands as it is."""
-        wanted = entry.subscription
-        held = wanted, entry.identifier
-        identifiers = (entry.identifier,) if entry.identifier else ()
-        search = self.retained.search(wanted.topic_filter)
-        next(search)
-        now = yield None
-        while session.subscriptions.get(wanted.topic_filter) == held:
-            try:
-                message = search.send(now)
-            except StopIteration:
-                return
-            if message is None or not entry.brings(message.topic):
-                now = yield None
-                continue
-            qos = min(message.qos, wanted.qos)
-            now = yield Delivery(message, qos, True, identifiers, None, message.size_bytes)
 
     def _publish_will(self, session: Session, now: float) -> None:
         will = session.will
@@ -308,9 +205,6 @@ class Router:
     def _end(self, session: Session, now: float) -> None:
         self._publish_will(session, now)
         del self.sessions[session.client_id]
-        for topic_filter in session.subscriptions:
-            if not topic_filter.startswith("$share/"):
-                self.tree.remove(session.client_id, topic_filter)
-        self.sharing.end(session, now)
+        self.subscribing.end(session, now)
         session.end()
         self.dropped_of_ended.update(session.dropped)

@@ -195,8 +195,11 @@ class Server:
                 rules = link.admission.rules
             else:
                 rules = self.gate.rules_for(Identity(session.client_id, session.username))
+                if session.will is not None and not self.gate.may_return(session.username):
+                    session.set_will(None)
+                    session.note()
             if rules is not OPEN:
-                self.router.judge(session, rules, now)
+                self.router.subscribing.judge(session, rules, now)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []

@@ -367,3 +367,18 @@ def test_client_ids_of_password_users_are_bound_if_asked() -> None:
                 ask(bound, client_id)
             assert caught.value.reason is NOT_VALID
     assert (ask(bound, ""), ask(free, "")) == ("ann", "made-up")
+
+
+def test_who_may_return() -> None:
+    def at(**more: bool) -> Gate:
+        owner = ("owner", bytes(32))
+        return Gate(
+            PASSWORDS, None, **{"allow_anonymous": False, **more}, owner=owner, new_client_id=str
+        )
+
+    assert at().may_return("ann")
+    assert at().may_return("owner")
+    assert not at().may_return("deleted")
+    assert at(trusts_certificates=True).may_return("deleted")
+    assert not at().may_return(None)
+    assert at(allow_anonymous=True).may_return(None)

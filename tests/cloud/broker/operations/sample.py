@@ -51,7 +51,7 @@ def join(
     identity = Identity(client_id, username)
     session, _ = router.open(identity, wire, now, clean=False, expiry_s=expiry_s, window=1)
     for one in filters:
-        router.subscribe(session, Subscription(one, 1), 0, now)
+        router.subscribing.subscribe(session, Subscription(one, 1), 0, now)
     return session
 
 

@@ -52,7 +52,7 @@ def join(
         clean=clean, expiry_s=expiry_s, window=window, will=will,
     )  # fmt: skip
     for one in filters:
-        router.subscribe(session, Subscription(one, qos), 0, now)  # type: ignore[arg-type]  # 0-2
+        router.subscribing.subscribe(session, Subscription(one, qos), 0, now)  # type: ignore[arg-type]  # 0-2
     return session
 
 
@@ -95,7 +95,7 @@ def test_the_least_loaded_member_is_next_and_equals_take_turns() -> None:
 def test_a_full_member_is_passed_over_and_nothing_counts_as_dropped() -> None:
     router = make(Limits(queued_bytes_max=2_000, packet_bytes_max=2_000))
     one, two = join(router, "1", SHARED), join(router, "2", SHARED)
-    router.subscribe(one, Subscription("only", 1), 0, 0)
+    router.subscribing.subscribe(one, Subscription("only", 1), 0, 0)
     say(router, bytes(1_500), topic="only")
     got(one)
     say(router, b"small")  # both take turns, two is less loaded
@@ -255,10 +255,16 @@ def test_a_return_calls_a_will_off_and_a_clean_start_does_not() -> None:
 def test_sessions_and_subscriptions_are_bounded() -> None:
     router = make(replace(LIMITS, sessions_max=1, subscriptions_max=1))
     one = join(router, "1", "a")
-    assert router.subscribe(one, Subscription("b"), 0, 0) == ReasonCode.QUOTA_EXCEEDED
-    assert router.subscribe(one, Subscription("a", 1), 0, 0) == 1
-    assert router.subscribe(one, Subscription("a+"), 0, 0) == ReasonCode.TOPIC_FILTER_INVALID
-    assert router.subscribe(one, Subscription("$share/g"), 0, 0) == ReasonCode.TOPIC_FILTER_INVALID
+    assert router.subscribing.subscribe(one, Subscription("b"), 0, 0) == ReasonCode.QUOTA_EXCEEDED
+    assert router.subscribing.subscribe(one, Subscription("a", 1), 0, 0) == 1
+    assert (
+        router.subscribing.subscribe(one, Subscription("a+"), 0, 0)
+        == ReasonCode.TOPIC_FILTER_INVALID
+    )
+    assert (
+        router.subscribing.subscribe(one, Subscription("$share/g"), 0, 0)
+        == ReasonCode.TOPIC_FILTER_INVALID
+    )
     with pytest.raises(BrokenRule) as caught:
         join(router, "2")
     assert caught.value.reason is ReasonCode.QUOTA_EXCEEDED
@@ -267,9 +273,9 @@ def test_sessions_and_subscriptions_are_bounded() -> None:
 def test_unsubscribe() -> None:
     router = make()
     one = join(router, "1", "t", SHARED)
-    assert router.unsubscribe(one, "t", 0) == 0
-    assert router.unsubscribe(one, SHARED, 0) == 0
-    assert router.unsubscribe(one, SHARED, 0) == ReasonCode.NO_SUBSCRIPTION_EXISTED
+    assert router.subscribing.unsubscribe(one, "t", 0) == 0
+    assert router.subscribing.unsubscribe(one, SHARED, 0) == 0
+    assert router.subscribing.unsubscribe(one, SHARED, 0) == ReasonCode.NO_SUBSCRIPTION_EXISTED
     assert say(router) == ReasonCode.NO_MATCHING_SUBSCRIBERS
 
 
@@ -311,7 +317,7 @@ class ShareGroupRules(RuleBasedStateMachine):
     def leave(self, name: str) -> None:
         session = self.router.sessions.get(name)
         if session is not None and not session.pending:
-            self.router.unsubscribe(session, SHARED, self.now)
+            self.router.subscribing.unsubscribe(session, SHARED, self.now)
 
     @rule(count=st.integers(1, 5))
     def publish(self, count: int) -> None:
@@ -363,20 +369,20 @@ def test_what_is_denied_within_a_subscription_is_kept_back() -> None:
     one, two = join(router, "1"), join(router, "2")
     for session, denied in ((one, ("a/secret",)), (two, ())):
         for wanted in ("a/#", "$share/g/b/#"):
-            router.subscribe(session, Subscription(wanted, 1), 0, 0, denied)
+            router.subscribing.subscribe(session, Subscription(wanted, 1), 0, 0, denied)
     assert say(router, b"public", "a/b") == 0
     assert say(router, b"secret", "a/secret", retain=True) == 0
     assert (got(one), got(two)) == ([b"public"], [b"public", b"secret"])
     late = join(router, "3")
-    router.subscribe(late, Subscription("a/#", 1), 0, 0, ("a/secret",))
+    router.subscribing.subscribe(late, Subscription("a/#", 1), 0, 0, ("a/secret",))
     assert got(late) == [], "nor what is retained"
 
 
 def test_a_group_member_that_may_not_read_a_topic_is_passed_over() -> None:
     router = make()
     one, two = join(router, "1"), join(router, "2")
-    router.subscribe(one, Subscription("$share/g/a/#", 1), 0, 0, ("a/secret",))
-    router.subscribe(two, Subscription("$share/g/a/#", 1), 0, 0)
+    router.subscribing.subscribe(one, Subscription("$share/g/a/#", 1), 0, 0, ("a/secret",))
+    router.subscribing.subscribe(two, Subscription("$share/g/a/#", 1), 0, 0)
     for index in range(4):
         assert say(router, str(index).encode(), "a/secret") == 0
     assert got(one) == []
@@ -392,7 +398,7 @@ def test_rules_read_anew_end_subscriptions_and_drop_what_waits() -> None:
     assert len(one.take(0, 1)) == 1, "the first is in flight"
 
     one.set_will(Message("will", b"", 1))
-    router.judge(one, Rules(read=("a/#",), write=("a",), deny=("a/secret",)), 0)
+    router.subscribing.judge(one, Rules(read=("a/#",), write=("a",), deny=("a/secret",)), 0)
     assert one.will is None, "its topic is not for this client either"
     assert list(one.subscriptions) == ["a/#"]
     assert one.dropped[Drop.NOT_AUTHORIZED] == 2
@@ -429,7 +435,7 @@ def test_what_a_member_held_when_it_left_the_group_goes_to_others_when_it_ends()
     router.close(away, 0, publish_will=False)
     say(router)
     assert got(one) == [b"x"], "in flight, not acknowledged"
-    router.unsubscribe(one, SHARED, 0)
+    router.subscribing.unsubscribe(one, SHARED, 0)
     router.close(one, 0, publish_will=False)
     assert got(join(router, "away", expiry_s=100)) == [b"x"]
 
@@ -486,8 +492,20 @@ def test_levels_of_all_filters_are_bounded_and_given_back() -> None:
     router = make(replace(LIMITS, subscription_nodes_max=3))
     one = join(router, "1", "a/b", "a/c")
     assert router.tree.node_count == 3
-    assert router.subscribe(one, Subscription("x"), 0, 0) == ReasonCode.QUOTA_EXCEEDED
-    router.unsubscribe(one, "a/b", 0)
-    assert router.subscribe(one, Subscription("x"), 0, 0) == 0
+    assert router.subscribing.subscribe(one, Subscription("x"), 0, 0) == ReasonCode.QUOTA_EXCEEDED
+    router.subscribing.unsubscribe(one, "a/b", 0)
+    assert router.subscribing.subscribe(one, Subscription("x"), 0, 0) == 0
     router.close(one, 0, publish_will=False)
     assert router.tree.node_count == 0
+
+
+def test_no_user_takes_the_levels_of_all_others() -> None:
+    router = make(replace(LIMITS, subscription_nodes_max=40))
+    for client_id in ("1", "2"):
+        join(router, client_id, "a/b/c/d/" + client_id, username="greedy", expiry_s=100)
+    third = join(router, "3", username="greedy")
+    assert router.subscribing.subscribe(third, Subscription("x"), 0, 0) == ReasonCode.QUOTA_EXCEEDED
+    other = join(router, "4", username="other")
+    assert router.subscribing.subscribe(other, Subscription("x"), 0, 0) == 0
+    router.subscribing.unsubscribe(router.sessions["1"], "a/b/c/d/1", 0)
+    assert router.subscribing.subscribe(third, Subscription("x"), 0, 0) == 0

@@ -1,7 +1,9 @@
 """One contract for every database that the store may use; PostgreSQL joins as a parameter."""
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,3 +156,19 @@ def test_a_locked_database_is_unavailable_and_works_again_afterwards(tmp_path: P
     blocker.close()
     assert table.write([feedback(1)]).inserted == 1
     table.close()
+
+
+def test_workers_that_start_at_once_all_open_a_new_database(tmp_path: Path) -> None:
+    count = 8
+    for turn in range(10):
+        url, together = f"sqlite:///{tmp_path / str(turn)}.db", threading.Barrier(count)
+
+        def start(url: str = url, together: threading.Barrier = together) -> None:
+            table = FeedbackTable(url, PLENTY)
+            together.wait()
+            table.open()
+            table.close()
+
+        with ThreadPoolExecutor(count) as pool:
+            for started in [pool.submit(start) for _ in range(count)]:
+                started.result()

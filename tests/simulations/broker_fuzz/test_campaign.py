@@ -12,7 +12,7 @@ from cloud.broker.codec.parser import Parser
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
 from cloud.broker.connection import output
 from cloud.broker.connection.connection import Connection
-from cloud.broker.router.router import Router
+from cloud.broker.router.subscribing import Subscribing
 from cloud.broker.session.changes import Changes
 from cloud.broker.session.messages import Commit
 from cloud.broker.session.session import Session
@@ -38,7 +38,7 @@ def test_nothing_is_found_and_every_mutation_was_used() -> None:
 
 
 def test_an_episode_runs_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "unsubscribe", lambda *_: 1 / 0)
+    monkeypatch.setattr(Subscribing, "unsubscribe", lambda *_: 1 / 0)
     [first, *_] = findings(8)[0]
     assert Episode(first.seed, first.episode, Tally()).run() == first
     assert first.kind == "escaped"

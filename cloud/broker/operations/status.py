@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, Protocol
 from cloud.broker.limits import Limits
 from cloud.broker.operations.counts import Counts
 from cloud.broker.router.router import Router
+from cloud.broker.session.inflight import Link
 from cloud.broker.session.messages import Drop
-from cloud.broker.session.outgoing import Link
 from cloud.broker.session.session import Session
 from shared.errors import Malformed
 

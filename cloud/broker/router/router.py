@@ -12,8 +12,8 @@ from cloud.broker.router.sharing import Sharing
 from cloud.broker.router.subscribing import Subscribing
 from cloud.broker.router.subscriptions import SubscriptionTree
 from cloud.broker.session.changes import Changes
+from cloud.broker.session.inflight import Budget, Link
 from cloud.broker.session.messages import Delivery, Drop, Message, split_expiry
-from cloud.broker.session.outgoing import Budget, Link
 from cloud.broker.session.session import Session
 
 

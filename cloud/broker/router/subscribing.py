@@ -11,8 +11,8 @@ from cloud.broker.limits import Limits
 from cloud.broker.router.retained import RetainedMessages
 from cloud.broker.router.sharing import Sharing
 from cloud.broker.router.subscriptions import SubscriptionTree, Wanted
+from cloud.broker.session.inflight import Retrieval
 from cloud.broker.session.messages import Delivery, Drop
-from cloud.broker.session.outgoing import Retrieval
 from cloud.broker.session.session import Session
 
 USERS_SHARE: Final = 0.25

@@ -8,8 +8,8 @@ from cloud.broker.codec.packets import Qos, Subscription
 from cloud.broker.codec.topics import split_shared
 from cloud.broker.limits import Limits
 from cloud.broker.session.changes import Changes
+from cloud.broker.session.inflight import Budget, Inflight
 from cloud.broker.session.messages import Delivery, Message
-from cloud.broker.session.outgoing import Budget, Inflight
 from cloud.broker.session.records import MessageRow, Snapshot, SubscriptionRow
 from cloud.broker.session.session import Session
 

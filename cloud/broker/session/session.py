@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from cloud.broker.codec.packets import Subscription
 from cloud.broker.codec.topics import Shared, split_shared
+from cloud.broker.session.inflight import Link
 from cloud.broker.session.messages import Message
-from cloud.broker.session.outgoing import Link, Outgoing
+from cloud.broker.session.outgoing import Outgoing
 from cloud.broker.session.records import SessionRow
 
 

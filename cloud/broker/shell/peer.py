@@ -1,16 +1,12 @@
 """One network connection: a socket on one side, a `Connection` on the other."""
 
 import asyncio
-import functools
 import socket
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, cast
 
-from cloud.broker.access.gate import Admission, Gate, PasswordCheck
-from cloud.broker.access.rates import TokenBucket
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.parser import Parser
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
@@ -18,6 +14,7 @@ from cloud.broker.connection.connection import Connection
 from cloud.broker.limits import Limits
 from cloud.broker.operations.counts import CONNECTION_LIMIT, Counts
 from cloud.broker.router.router import Router
+from cloud.broker.shell.door import Door, House
 from cloud.broker.shell.tls import common_name
 
 JOINED_BYTES_MAX: Final = 8_192
@@ -26,24 +23,14 @@ TURN_S: Final = 0.005
 """For one connection's packets before all others get a turn: a packet may take milliseconds."""
 LINGER_S: Final = 1.0
 """For a client to read why it is closed, and close itself."""
-CHECKS_MAX: Final = 256
-"""Passwords that wait to be checked, over all connections; one takes 40 ms of a core."""
-CHECKS_MAX_A_HOST: Final = 64
-"""The same of one host, so that one that guesses leaves room for others."""
 
 
-class Owner(Protocol):
+class Owner(House, Protocol):
     """What a peer needs of its server."""
 
     limits: Limits
-    loop: asyncio.AbstractEventLoop
     router: Router
     counts: Counts
-    gate: Gate
-    connects: TokenBucket
-    hashing: ThreadPoolExecutor
-    checks: Counter[str]
-    """Passwords that wait to be checked, by the client's host."""
     peers: "set[Peer]"
 
     def wake(self, peer: "Peer") -> None:
@@ -72,10 +59,7 @@ class Peer(asyncio.Protocol):
         self._packet_timer: asyncio.TimerHandle | None = None
         self._last_heard_at = 0.0
         self._packet_began_at = 0.0
-        self._held: list[p.Packet] | None = None
-        """What came after a CONNECT whose password is being checked."""
-        self.certificate_name: str | None = None
-        self._host = ""
+        self._door: Door | None = None
         self._is_granted = False
         self._is_dirty = False
         self._is_paused = False
@@ -103,10 +87,13 @@ class Peer(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.certificate_name = common_name(transport.get_extra_info("peercert"))
         address = transport.get_extra_info("peername")
-        self._host = str(address[0]) if address else ""
-        self.connection.address = f"{self._host}:{address[1]}" if address else ""
+        host = str(address[0]) if address else ""
+        self._door = Door(
+            server, self.connection, host=host, on_checked=self._on_checked,
+            certificate_name=common_name(transport.get_extra_info("peercert")),
+        )  # fmt: skip
+        self.connection.address = f"{host}:{address[1]}" if address else ""
         self.connection.since = self._last_heard_at = self._loop.time()
         self._timer = self._loop.call_later(self._limits.connect_timeout_s, self._check)
 
@@ -134,7 +121,7 @@ class Peer(asyncio.Protocol):
                 if self._is_granted:
                     connection.receive(packet, now)
                 else:
-                    self._before_session(packet, now)
+                    self._come_in(packet, now)
                 if connection.is_closing:
                     break
                 if time.monotonic() > due_at:
@@ -173,7 +160,9 @@ class Peer(asyncio.Protocol):
 
     def _read_on(self) -> None:
         """Read again, unless something else is in the way."""
-        if not self._is_reading_stopped or self._is_deaf or self._held is not None:
+        if not self._is_reading_stopped or self._is_deaf:
+            return
+        if self._door is not None and self._door.is_checking:
             return
         if self._work is None and self._transport is not None:
             self._is_reading_stopped = False
@@ -244,80 +233,32 @@ class Peer(asyncio.Protocol):
                 transport.close()
                 self._rearm(self._loop.call_later(self._limits.connect_timeout_s, self.abort))
 
-    def _before_session(self, packet: p.Packet, now: float) -> None:
-        """Act on what comes until a CONNECT is granted."""
-        if self._held is not None:
-            self._held.append(packet)
-        elif isinstance(packet, p.Connect):
-            self._admit(packet, now)
-        else:
-            self.connection.receive(packet, now)  # says what is wrong with it
-
-    def _admit(self, packet: p.Connect, now: float) -> None:
-        server, connection = self._server, self.connection
-        try:
-            self._check_rate(now)
-            found = server.gate.identify(packet, self.certificate_name)
-            if isinstance(found, PasswordCheck):
-                self._start_check(packet, found)
-                return
-        except BrokenRule as error:
-            connection.refuse(packet, error)
-            raise
-        self._grant(packet, found, now)
-
-    def _check_rate(self, now: float) -> None:
-        if not self._server.connects.take(now):
-            why = "too many CONNECTs in a second; come back later"
-            raise BrokenRule(ReasonCode.CONNECTION_RATE_EXCEEDED, why)
-
-    def _grant(self, packet: p.Connect, admission: Admission, now: float) -> None:
-        self.connection.admit(packet, admission, now)
-        self._is_granted = True
-        self._check()
-
-    def _start_check(self, packet: p.Connect, check: PasswordCheck) -> None:
-        server = self._server
-        is_full = server.checks.total() >= CHECKS_MAX
-        if is_full or server.checks[self._host] >= CHECKS_MAX_A_HOST:
-            raise BrokenRule(ReasonCode.SERVER_BUSY, "too many passwords to check; come back later")
-        server.checks[self._host] += 1
-        self._held = []
-        self._stop_reading()
-        running = self._loop.run_in_executor(server.hashing, check.run)
-        running.add_done_callback(functools.partial(self._checked, packet, server.gate))
-
-    def _checked(self, packet: p.Connect, gate: Gate, done: "asyncio.Future[Admission]") -> None:
-        """Go on with what came meanwhile, or say that the password is wrong."""
-        checks = self._server.checks
-        checks[self._host] -= 1
-        if not checks[self._host]:
-            del checks[self._host]
-        connection, now = self.connection, self._loop.time()
-        held, self._held = self._held or [], None
-        if done.cancelled() or connection.is_closing:
+    def _come_in(self, packet: p.Packet, now: float) -> None:
+        if self._door is None:
             return
-        try:
-            try:
-                admission = done.result()
-            except BrokenRule as error:
-                connection.refuse(packet, error)
-                raise
-            if gate is not self._server.gate:  # the files were read anew meanwhile
-                self._admit(packet, now)
-            else:
-                self._grant(packet, admission, now)
-            for waiting in held:
-                if connection.is_closing:
-                    break
-                if self._is_granted:
-                    connection.receive(waiting, now)
-                else:
-                    self._before_session(waiting, now)
-        except BrokenRule as error:
-            self._fail(error, now)
+        self._door.receive(packet, now)
+        if self._door.is_checking:
+            self._stop_reading()
+        else:
+            self._note_granted()
+
+    def _on_checked(self, wrong: BrokenRule | None) -> None:
+        """A password was checked, and what came meanwhile acted on."""
+        self._note_granted()
+        if wrong is not None:
+            self._fail(wrong, self._loop.time())
         self._read_on()
         self._wake()
+
+    def _note_granted(self) -> None:
+        if not self._is_granted and self.connection.granted is not None:
+            self._is_granted = True
+            self._check()
+
+    @property
+    def certificate_name(self) -> str | None:
+        """Whom the client's certificate names; None without one."""
+        return self._door.certificate_name if self._door is not None else None
 
     def _wake(self) -> None:
         if not self._is_dirty:

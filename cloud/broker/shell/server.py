@@ -27,7 +27,7 @@ from cloud.broker.operations.overview import Overview
 from cloud.broker.operations.status import Presence, StoreFigures
 from cloud.broker.router.router import Router
 from cloud.broker.session.changes import Changes
-from cloud.broker.session.outgoing import Link
+from cloud.broker.session.inflight import Link
 from cloud.broker.session.records import Snapshot
 from cloud.broker.session.restore import last_id, restored
 from cloud.broker.shell.peer import Peer

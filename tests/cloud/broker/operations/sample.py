@@ -10,8 +10,8 @@ from cloud.broker.operations.counts import Counts
 from cloud.broker.operations.overview import Overview
 from cloud.broker.operations.status import Presence, Status, Tally, status_of
 from cloud.broker.router.router import Router
+from cloud.broker.session.inflight import Link
 from cloud.broker.session.messages import Message
-from cloud.broker.session.outgoing import Link
 from cloud.broker.session.session import Session
 
 

@@ -15,8 +15,8 @@ from cloud.broker.codec.reasons import BrokenRule, ReasonCode
 from cloud.broker.limits import Limits
 from cloud.broker.router.retained import SLICE, RetainedMessages
 from cloud.broker.router.router import Router
+from cloud.broker.session.inflight import RETRIEVED_BYTES_MAX
 from cloud.broker.session.messages import Drop, Message
-from cloud.broker.session.outgoing import RETRIEVED_BYTES_MAX
 from cloud.broker.session.session import Session
 
 LIMITS = Limits()

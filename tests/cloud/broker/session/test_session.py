@@ -3,8 +3,8 @@
 import pytest
 
 from cloud.broker.codec.topics import Shared
+from cloud.broker.session.inflight import Budget, Inflight
 from cloud.broker.session.messages import Delivery, Drop, Message
-from cloud.broker.session.outgoing import Budget, Inflight
 from cloud.broker.session.session import Session
 
 PLENTY = 1 << 20

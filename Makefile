@@ -34,7 +34,7 @@ dataset:
 demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real images, one table
 	$(BIN)/hybridge demo
 
-test: $(READY) test-packages ## the tests, in about two minutes
+test: $(READY) test-packages ## the tests, in about five minutes
 	$(BIN)/python -m pytest -q -m "not slow and not train"
 
 test-slow: $(READY) test-packages ## the device wheel in a clean environment

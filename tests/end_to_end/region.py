@@ -56,7 +56,10 @@ class Region:
     def arguments(self, name: str) -> tuple[str, ...]:
         match name:
             case "broker":
-                return ("-m", "cloud.broker", "--port", str(self.broker_port))
+                return (
+                    "-m", "cloud.broker", "--port", str(self.broker_port),
+                    "--state-dir", str(self.folder / "broker"),
+                )  # fmt: skip
             case "cloud":
                 return (
                     "-m", "cloud", "serve", "--bundle", str(self.folder / "cloud-bundle"),

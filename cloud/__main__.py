@@ -55,6 +55,7 @@ async def _serve(config: Config) -> bool:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.read_access_again)
     return await service.run()
 
 

@@ -119,6 +119,15 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _worker_gets_in(self) -> Self:
+        if self.broker.kind == "mosquitto" and self.broker.password_file is not None:
+            raise ValueError(
+                "broker.password_file with kind 'mosquitto': this worker would have no way in; run "
+                "Mosquitto yourself and name it by kind 'url' with a user of this worker's"
+            )
+        return self
+
     @property
     def store_url(self) -> str:
         return self.store.url or f"sqlite:///{self.state_dir / 'feedback.db'}"

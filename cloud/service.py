@@ -42,6 +42,7 @@ class Service:
         self._inbox: Inbox | None = None
         self._writer: FeedbackWriter | None = None
         self._broker: str | None = None
+        self._address: BrokerAddress | None = None
 
     @property
     def stopping(self) -> bool:
@@ -68,6 +69,7 @@ class Service:
         ):
             scheme = "mqtts" if address.tls else "mqtt"
             self._broker = f"{scheme}://{address.host}:{address.port}"
+            self._address = address
             self._catalog = await self._loaded()
             table = FeedbackTable(
                 config.store_url, Bounds(config.store.rows_max, config.store.bytes_max)
@@ -81,6 +83,11 @@ class Service:
                 table.close()
                 for served in self._catalog.served:
                     served.model.close()
+
+    def read_access_again(self) -> None:
+        """Have the broker read its password and ACL files again, if it is ours."""
+        if self._address is not None:
+            self._address.read_access_again()
 
     def status(self) -> Status:
         catalog = self._catalog
@@ -176,13 +183,14 @@ class Service:
             self._link_up.clear()
             replies.lost()
 
+        host, port, tls = address.for_owner
         ingest, client_id = self._config.ingest, f"hybridge-{self._config.name}"
         if not ingest.session_expiry_s:  # no session to come back to, so no one to push off it
             client_id += f"/{secrets.token_hex(4)}"  # a certificate's name binds what is before /
         settings = LinkSettings(
-            host=address.host, port=address.port, client_id=client_id,
+            host=host, port=port, client_id=client_id,
             username=address.username, password=address.password,
-            tls=address.tls, tls_ca=_text(ingest.tls_ca),
+            tls=tls, tls_ca=_text(ingest.tls_ca),
             tls_certificate=_text(ingest.tls_cert), tls_key=_text(ingest.tls_key),
             keepalive_s=ingest.keepalive_s, session_expiry_s=ingest.session_expiry_s,
             backoff_s_max=ingest.backoff_s_max,

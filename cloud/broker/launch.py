@@ -17,6 +17,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -67,6 +68,20 @@ class BrokerAddress:
     pid: int | None = None
     websocket_port: int | None = None
     metrics_port: int | None = None
+    owner_port: int | None = None
+    """On this machine, without TLS, for its owner only; where the broker has TLS."""
+
+    @property
+    def for_owner(self) -> tuple[str, int, bool]:
+        """Host, port and whether to use TLS, for the process that started it."""
+        if self.owner_port is not None:
+            return "127.0.0.1", self.owner_port, False
+        return self.host, self.port, self.tls
+
+    def read_access_again(self) -> None:
+        """Have a broker that we started read its password and ACL files again."""
+        if self.pid is not None and not self.died.done():
+            os.kill(self.pid, signal.SIGHUP)
 
     async def watch(self) -> None:
         """Wait for the broker to die, and raise `Disconnected` then."""
@@ -84,6 +99,7 @@ class Started:
     secret: str | None = field(default=None, repr=False)
     websocket_port: int | None = None
     metrics_port: int | None = None
+    owner_port: int | None = None
 
 
 @contextlib.asynccontextmanager
@@ -112,6 +128,7 @@ async def broker_running(settings: BrokerSettings) -> AsyncIterator[BrokerAddres
         yield BrokerAddress(
             settings.host, started.port, watcher, settings.tls_cert is not None,
             started.owner, started.secret, pid, started.websocket_port, started.metrics_port,
+            started.owner_port,
         )  # fmt: skip
 
 
@@ -162,7 +179,7 @@ async def _start_embedded(settings: BrokerSettings, stack: contextlib.AsyncExitS
     ready = json.loads(line)
     return Started(
         process, int(ready["port"]), OWNER_NAME, secret, ready["websocket_port"],
-        ready["metrics_port"],
+        ready["metrics_port"], ready["owner_port"],
     )  # fmt: skip
 
 

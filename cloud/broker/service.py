@@ -68,6 +68,8 @@ async def serve(options: Options) -> None:
             committer.wake()  # what loading the store changed
         overview = server.overview(committer)
         ready = await _listen(server, overview, options, tls, stack)
+        if owner_secret and tls is not None:  # its owner needs no certificate to reach it
+            _, ready["owner_port"] = await server.listen("127.0.0.1", 0, owner_only=True)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         if options.exits_with_stdin:
@@ -168,5 +170,5 @@ async def _listen(
         ) from error
     return {
         "event": "broker_ready", "host": host, "port": port,
-        "websocket_port": websocket_port, "metrics_port": metrics_port,
+        "websocket_port": websocket_port, "metrics_port": metrics_port, "owner_port": None,
     }  # fmt: skip

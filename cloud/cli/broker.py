@@ -71,8 +71,8 @@ def kick(
 ) -> None:
     """Close a client's connection. It may come back unless passwords or ACL keep it out."""
     _client(state_dir, config).kick(client_id, forget=forget)
-    more = "; its session is forgotten" if forget else ""
-    typer.echo(f"{_shown(client_id)}: connection closed{more}")
+    done = "closed if it was connected, and its session is forgotten" if forget else "closed"
+    typer.echo(f"{_shown(client_id)}: {done}")
 
 
 def _client(state_dir: Path | None, config: Path | None) -> "AdminClient":

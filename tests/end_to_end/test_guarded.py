@@ -1,15 +1,17 @@
-"""A region that asks everybody who they are: passwords and the ACL of firmware_configs."""
+"""A region that asks everybody who they are: passwords or certificates, and the example ACL."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from cloud.broker.access.passwords import with_user
 from cloud.broker.codec import packets as p
 from cloud.broker.launch import BrokerAddress
+from tests.contracts.certificates import make_certificates
 from tests.end_to_end.region import Region
 from tests.end_to_end.site import Site
 from tests.raw_client import RawClient
@@ -22,19 +24,29 @@ AGENT = 'username = "cam-1"\npassword = "cam-1 secret"\n'
 class Guarded(Region):
     """The cloud worker starts the broker itself, as `hybridge-cloud serve` does by default."""
 
+    certificates: bool = False
+
     def prepare(self) -> None:
         super().prepare()
-        text = ""
-        for name in ("cam-1", "cam-2"):
-            text = with_user(text, name, f"{name} secret".encode(), name.encode() * 4, "passwords")
-        (self.folder / "passwords").write_text(text)
+        self.write_passwords("cam-1", "cam-2")
+        broker, agent = 'password_file = "passwords"\n', AGENT
+        if self.certificates:
+            make_certificates(self.folder, "server", "cam-1")
+            broker = 'tls_cert = "server.pem"\ntls_key = "server.key"\ntls_ca = "ca.pem"\n'
+            agent = 'ca = "ca.pem"\ncertificate = "cam-1.pem"\nkey = "cam-1.key"\n'
         (self.folder / "cloud.toml").write_text(
             '[[models]]\nbundle = "cloud-bundle"\n'
-            f'[broker]\nport = {self.broker_port}\npassword_file = "passwords"\n'
-            f'acl_file = "{ACL}"\n[api]\nport = 0\n'
+            f'[broker]\nport = {self.broker_port}\n{broker}acl_file = "{ACL}"\n[api]\nport = 0\n'
         )
         file = self.folder / "agent.toml"
-        file.write_text(file.read_text().replace("[uplink]\n", f"[uplink]\n{AGENT}"))
+        text = file.read_text().replace("[uplink]\n", f"[uplink]\n{agent}")
+        file.write_text(text.replace("mqtt://", "mqtts://") if self.certificates else text)
+
+    def write_passwords(self, *names: str) -> None:
+        text = ""
+        for name in names:
+            text = with_user(text, name, f"{name} secret".encode(), name.encode() * 4, "passwords")
+        (self.folder / "passwords").write_text(text)
 
     def arguments(self, name: str) -> tuple[str, ...]:
         if name == "cloud":
@@ -42,16 +54,16 @@ class Guarded(Region):
         return super().arguments(name)
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+@contextmanager
+def opened(region: Guarded) -> Iterator[Site]:
     with asyncio.Runner() as runner:
-        site = Site(Guarded(tmp_path), runner)
+        site = Site(region, runner)
         try:
             site.configure("[routing]\naudit_share = 0.0\n")
             site.up("cloud", "agent")
             yield site
         finally:
-            runner.run(site.region.down())
+            runner.run(region.down())
 
 
 def as_user(site: Site, username: str, secret: str) -> RawClient:
@@ -61,23 +73,30 @@ def as_user(site: Site, username: str, secret: str) -> RawClient:
     return RawClient(address, connect)
 
 
-def test_a_device_with_its_password_is_answered_and_keeps_to_its_own_topics(site: Site) -> None:
-    site.good()
-    with as_user(site, "cam-2", "wrong") as client:
-        assert client.connack is not None
-        assert client.connack.reason == 0x86
-    with as_user(site, "cam-2", "cam-2 secret") as client:
-        asked = (
-            "hy/v1/cam-1/down/ans",
-            "hy/v1/cam-2/down/ans",
-            "$share/workers/hy/v1/+/up/esc",
-            "#",
-        )
-        filters = tuple(p.Subscription(one, 1) for one in asked)
-        client.send(p.Subscribe(1, filters))
-        granted = client.answer(p.Suback)
-        assert granted.reasons == (0x87, 1, 0x87, 0x87)
-        for topic, reason in (("hy/v1/cam-1/up/esc", 0x87), ("hy/v1/cam-2/up/esc", 0)):
-            client.send(p.Publish(topic, b"x", 1, packet_id=7))
-            assert client.answer(p.Puback).reason == reason
-    site.good()
+def test_a_device_with_its_password_is_answered_and_keeps_to_its_own_topics(
+    tmp_path: Path,
+) -> None:
+    region = Guarded(tmp_path)
+    with opened(region) as site:
+        site.good()
+        with as_user(site, "cam-2", "wrong") as client:
+            assert client.connack is not None
+            assert client.connack.reason == 0x86
+        with as_user(site, "cam-2", "cam-2 secret") as client:
+            asked = (
+                "hy/v1/cam-1/down/ans", "hy/v1/cam-2/down/ans", "$share/workers/hy/v1/+/up/esc", "#",
+            )  # fmt: skip
+            client.send(p.Subscribe(1, tuple(p.Subscription(one, 1) for one in asked)))
+            assert client.answer(p.Suback).reasons == (0x87, 1, 0x87, 0x87)
+            for topic, reason in (("hy/v1/cam-1/up/esc", 0x87), ("hy/v1/cam-2/up/esc", 0)):
+                client.send(p.Publish(topic, b"x", 1, packet_id=7))
+                assert client.answer(p.Puback).reason == reason
+            region.write_passwords("cam-1")
+            os.kill(region.running["cloud"].process.pid, signal.SIGHUP)
+            assert client.end_reason() == 0x87, "the worker has its broker read the files again"
+        site.good()
+
+
+def test_a_device_with_its_certificate_is_answered(tmp_path: Path) -> None:
+    with opened(Guarded(tmp_path, certificates=True)) as site:
+        site.good()

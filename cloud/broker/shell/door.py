@@ -40,12 +40,19 @@ class Door:
         *,
         host: str,
         certificate_name: str | None,
+        owner_only: bool,
         on_checked: Callable[[BrokenRule | None], None],
     ) -> None:
-        """Wait for a CONNECT; `on_checked` is called when a password was, with what was wrong."""
+        """Wait for a CONNECT; `on_checked` is called when a password was, with what was wrong.
+
+        `owner_only`: the way in for the process that launched the broker, and for nobody else.
+        """
         self._house, self._connection, self._host = house, connection, host
         self.certificate_name = certificate_name
         self._on_checked = on_checked
+        self._owner_only = owner_only
+        self.asked: p.Connect | None = None
+        """Who wanted to come in, by its own words: for the log."""
         self._held: list[p.Packet] | None = None
 
     @property
@@ -64,9 +71,12 @@ class Door:
 
     def _admit(self, packet: p.Connect, now: float) -> None:
         house, connection = self._house, self._connection
+        self.asked = packet
         try:
             self._check_rate(now)
             found = house.gate.identify(packet, self.certificate_name)
+            if self._owner_only:
+                _check_owner(found)
             if isinstance(found, PasswordCheck):
                 self._start_check(packet, found)
                 return
@@ -122,3 +132,8 @@ class Door:
             self._admit(packet, now)
         else:
             self._connection.admit(packet, admission, now)
+
+
+def _check_owner(found: Admission | PasswordCheck) -> None:
+    if not (isinstance(found, Admission) and found.identity.is_owner):
+        raise BrokenRule(ReasonCode.NOT_AUTHORIZED, "this port is for the broker's owner")

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, cast
 
 from cloud.broker.codec import packets as p
@@ -21,6 +21,8 @@ JOINED_BYTES_MAX: Final = 8_192
 """Mean chunk up to which copying chunks together is cheaper than handing each to the kernel."""
 TURN_S: Final = 0.005
 """For one connection's packets before all others get a turn: a packet may take milliseconds."""
+SHOWN_CHARACTERS: Final = 80
+"""Of what a stranger calls itself, in a log."""
 LINGER_S: Final = 1.0
 """For a client to read why it is closed, and close itself."""
 
@@ -39,15 +41,18 @@ class Owner(House, Protocol):
     def forget(self, peer: "Peer") -> None:
         """Note that a peer is gone."""
 
-    def warn(self, event: str, kind: str, why: str, client_id: str | None = None) -> None:
+    def warn(
+        self, event: str, kind: str, why: str, who: Mapping[str, str | None] | None = None
+    ) -> None:
         """Log what a client did."""
 
 
 class Peer(asyncio.Protocol):
     """From `connection_made` to `connection_lost`; also over WebSockets, with their transport."""
 
-    def __init__(self, server: Owner) -> None:
-        """Wait for the transport."""
+    def __init__(self, server: Owner, *, owner_only: bool = False) -> None:
+        """Wait for the transport; `owner_only`: let nobody in but who launched the broker."""
+        self._owner_only = owner_only
         self._server = server
         self._limits = server.limits
         self._loop = server.loop
@@ -90,7 +95,8 @@ class Peer(asyncio.Protocol):
         address = transport.get_extra_info("peername")
         host = str(address[0]) if address else ""
         self._door = Door(
-            server, self.connection, host=host, on_checked=self._on_checked,
+            server, self.connection, host=host, owner_only=self._owner_only,
+            on_checked=self._on_checked,
             certificate_name=common_name(transport.get_extra_info("peercert")),
         )  # fmt: skip
         self.connection.address = f"{host}:{address[1]}" if address else ""
@@ -294,15 +300,26 @@ class Peer(asyncio.Protocol):
         else:
             self._fail(BrokenRule(ReasonCode.KEEP_ALIVE_TIMEOUT, "a packet took too long"), now)
 
+    def _who(self) -> dict[str, str | None]:
+        """For the log: whom we know, or who it said it was."""
+        admission, asked = self.connection.admission, self._door.asked if self._door else None
+        if admission is not None:
+            identity = admission.identity
+            who = {"client_id": identity.client_id, "username": identity.username}
+        elif asked is not None:
+            name = asked.username[:SHOWN_CHARACTERS] if asked.username is not None else None
+            who = {"asked_as": asked.client_id[:SHOWN_CHARACTERS], "asked_by": name}
+        else:
+            who = {}
+        return {**who, "address": self.connection.address}
+
     def _rearm(self, timer: asyncio.TimerHandle | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = timer
 
     def _fail(self, error: BrokenRule, now: float) -> None:
-        granted = self.connection.granted
-        client_id = granted.client_id if granted is not None else None
-        self._server.warn("connection_closed", error.reason.name, str(error), client_id)
+        self._server.warn("connection_closed", error.reason.name, str(error), self._who())
         self.connection.fail(error, now)
         self._wake()
 

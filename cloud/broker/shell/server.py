@@ -11,7 +11,7 @@ import math
 import secrets
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -93,12 +93,20 @@ class Server:
             self._arm()
 
     async def listen(
-        self, host: str, port: int, tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        *,
+        owner_only: bool = False,
     ) -> tuple[str, int]:
-        """Start to take connections; gives the address bound. Raises OSError if it is taken."""
+        """Start to take connections; gives the address bound. Raises OSError if it is taken.
+
+        `owner_only`: for the process that launched the broker, and for nobody else.
+        """
         timeout_s = self.limits.connect_timeout_s if tls is not None else None
         listener = await self.loop.create_server(
-            lambda: Peer(self), host, port, ssl=tls, backlog=BACKLOG,
+            lambda: Peer(self, owner_only=owner_only), host, port, ssl=tls, backlog=BACKLOG,
             ssl_handshake_timeout=timeout_s,
         )  # fmt: skip
         self.listeners.append(listener)
@@ -170,11 +178,13 @@ class Server:
         self._judge_sessions(now)
         self._after()
 
-    def warn(self, event: str, kind: str, why: str, client_id: str | None = None) -> None:
+    def warn(
+        self, event: str, kind: str, why: str, who: Mapping[str, str | None] | None = None
+    ) -> None:
         """Log what a client did, one line of each kind in a while: a thousand may do the same."""
         held_back = self._once.admits(f"{event} {kind}", self.loop.time())
         if held_back is not None:
-            more = {"client_id": client_id, "why": why, "more_since_last": held_back}
+            more = {**(who or {}), "why": why, "more_since_last": held_back}
             log.warning(event, extra=more)
 
     def wake(self, peer: Peer) -> None:

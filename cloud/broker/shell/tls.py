@@ -14,6 +14,11 @@ def tls_context(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSL
         Malformed: a file is missing, does not parse, or only some of them are named.
 
     """
+    if cert is not None and key is None:
+        raise Malformed("--tls-cert needs --tls-key, its private key")
+    for option, path in (("--tls-cert", cert), ("--tls-key", key), ("--tls-ca", ca)):
+        if path is not None and not path.is_file():
+            raise Malformed(f"{option} {path}: no such file")
     if cert is None:
         if key is not None or ca is not None:
             raise Malformed("--tls-key and --tls-ca need --tls-cert")

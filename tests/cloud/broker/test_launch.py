@@ -8,18 +8,22 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from cloud.broker.codec.packets import Connect
 from cloud.broker.launch import broker_running
 from cloud.broker.limits import Limits
 from cloud.broker.mosquitto import Tls, config_text
 from cloud.broker.settings import BrokerSettings
 from shared.broker_url import parse_url
 from shared.errors import Disconnected, InUse, Malformed, Unavailable, Unknown
-from tests.brokers import BROKER_KINDS, BrokerKind
+from tests.brokers import BROKER_KINDS, BrokerKind, running_broker
+from tests.contracts.certificates import make_certificates
+from tests.raw_client import RawClient
 
 TIMEOUT_S = 10.0
 kinds = pytest.mark.parametrize("kind", BROKER_KINDS)
@@ -71,6 +75,7 @@ def test_the_owner_hears_of_its_brokers_death(kind: BrokerKind, tmp_path: Path) 
 
 OWNER = """
 import asyncio, pathlib, sys
+from cloud.broker.codec.packets import Connect
 from cloud.broker.launch import broker_running
 from cloud.broker.settings import BrokerSettings
 
@@ -196,3 +201,26 @@ def test_with_certificates_a_client_is_who_its_certificate_says() -> None:
 def test_a_line_break_cannot_add_a_directive() -> None:
     with pytest.raises(Malformed):
         config(host="127.0.0.1\nallow_anonymous true")
+
+
+def test_the_owners_way_past_tls_is_for_the_owner_only(tmp_path: Path) -> None:
+    make_certificates(tmp_path, "server")
+    files = {"tls_cert": "server.pem", "tls_key": "server.key", "tls_ca": "ca.pem"}
+    settings = {name: tmp_path / file for name, file in files.items()}
+    with running_broker("embedded", tmp_path / "state", **settings) as address:
+        host, port, tls = address.for_owner
+        assert (host, tls) == ("127.0.0.1", False)
+        assert port != address.port
+        way_in = replace(address, host=host, port=port)
+        assert address.username is not None
+        assert address.password is not None
+        for username, password, reason in (
+            (address.username, address.password, 0),
+            (address.username, "guessed", 0x86),
+            (None, None, 0x87),
+            ("server", "x", 0x87),
+        ):
+            secret = password.encode() if password is not None else None
+            with RawClient(way_in, Connect("c", username=username, password=secret)) as client:
+                assert client.connack is not None
+                assert client.connack.reason == reason

@@ -5,6 +5,8 @@ ones before it, and what came and went between two groups is never written. `han
 the store, `committed` says that it is on disk and wakes the acknowledgements that waited for it.
 """
 
+from typing import Final
+
 from cloud.broker.codec import properties
 from cloud.broker.codec.packets import Subscription
 from cloud.broker.session.messages import Commit, Delivery, Kept, Message, Promise
@@ -15,6 +17,9 @@ from cloud.broker.session.records import (
     SessionRow,
     SubscriptionRow,
 )
+
+SETTLING_MAX: Final = 64
+"""Deliveries on their way to clients: with more, they do not come back soon."""
 
 
 class Changes:
@@ -39,6 +44,18 @@ class Changes:
             self._pending.is_promised or self._deliveries or self._messages or self._sessions or self._subscriptions
             or self._received or self._retained
         )  # fmt: skip
+
+    @property
+    def may_settle(self) -> bool:
+        """Whether all that is pending are a few messages sent and not acknowledged yet."""
+        if self._pending.is_promised or len(self._deliveries) > SETTLING_MAX:
+            return False
+        if self._sessions or self._subscriptions or self._received or self._retained:
+            return False
+        return all(
+            one is None or (isinstance(one, Delivery) and one.qos == 1 and one.packet_id > 0)
+            for one in self._deliveries.values()
+        )
 
     def promise(self) -> Promise | None:
         """Give what to wait for until all that changed so far is on disk; None if it is.

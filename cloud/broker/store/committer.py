@@ -24,6 +24,9 @@ from shared.errors import Unavailable
 log = logging.getLogger(__name__)
 
 COMMIT_DELAY_S: Final = 0.003
+SETTLE_S: Final = 0.01
+"""Longer, where all that is pending was just sent to clients that are connected: a write then is
+for nothing, and competes with the messages that come next."""
 RETRY_S_MIN: Final = 0.1
 RETRY_S_MAX: Final = 5.0
 DRAIN_S_MAX: Final = 5.0
@@ -39,6 +42,10 @@ class Changes(Protocol):
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to hand over."""
+
+    @property
+    def may_settle(self) -> bool:
+        """Whether to wait a little longer: what is pending is about to be owed no more."""
 
     def hand(self, now: float, wall: float, /) -> Batch:
         """Give everything pending; `now` on the loop's clock is `wall` in Unix seconds."""
@@ -64,6 +71,7 @@ class Committer:
         *,
         wall: Callable[[], float] = time.time,
         commit_delay_s: float = COMMIT_DELAY_S,
+        settle_s: float = SETTLE_S,
         retry_s_min: float = RETRY_S_MIN,
         retry_s_max: float = RETRY_S_MAX,
         drain_s_max: float = DRAIN_S_MAX,
@@ -75,6 +83,7 @@ class Committer:
         """
         self._store, self._changes, self._wall = store, changes, wall
         self._commit_delay_s, self._drain_s_max = commit_delay_s, drain_s_max
+        self._settle_s = settle_s
         self._retry_s_min, self._retry_s_max = retry_s_min, retry_s_max
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="broker_store")
         self._pending, self._closing, self._ended = (
@@ -133,6 +142,8 @@ class Committer:
             if not self._closing.is_set():
                 await self._pending.wait()
                 await self._closing_within(self._due_at - loop.time())
+                if self._changes.may_settle:  # most likely acknowledged before it is written
+                    await self._closing_within(self._settle_s)
             self._pending.clear()
             if not self._changes.is_empty:
                 return True

@@ -3,7 +3,7 @@
 import pytest
 
 from cloud.broker.codec.packets import Subscription
-from cloud.broker.session.changes import Changes
+from cloud.broker.session.changes import SETTLING_MAX, Changes
 from cloud.broker.session.messages import Delivery, Kept, Message
 
 
@@ -132,3 +132,26 @@ def test_times_are_written_as_unix_seconds() -> None:
     changes = Changes()
     owed(changes, Message("t", b"x", 1, expires_at=15.0))
     assert changes.hand(10.0, 1_000.0).messages[0].expires_at == 1_005.0
+
+
+def test_only_what_was_sent_and_not_acknowledged_may_settle() -> None:
+    changes = Changes()
+    sent = owed(changes, message())
+    assert not changes.may_settle, "its client is away"
+    sent.packet_id = 1
+    changes.sent(sent)
+    assert changes.may_settle
+    waiting = owed(changes, message())
+    assert not changes.may_settle
+    changes.settle(waiting)
+    assert changes.may_settle
+    assert changes.promise() is not None
+    assert not changes.may_settle, "somebody waits for the group"
+
+
+def test_many_do_not_settle_soon() -> None:
+    changes = Changes()
+    for index in range(SETTLING_MAX + 1):
+        assert changes.may_settle
+        owed(changes, message()).packet_id = index + 1
+    assert not changes.may_settle

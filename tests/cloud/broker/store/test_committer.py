@@ -23,11 +23,16 @@ class FakeChanges:
 
     def __init__(self) -> None:
         self.pending: list[str] = []
+        self.settling = False
         self.handed: list[int] = []
         self.on_disk: list[int] = []
         self.changed = asyncio.Event()
         self.asked = asyncio.Event()
         self.clocks: list[tuple[float, float]] = []
+
+    @property
+    def may_settle(self) -> bool:
+        return self.settling
 
     @property
     def is_empty(self) -> bool:
@@ -197,6 +202,27 @@ def test_drain_writes_at_once_what_waits_for_the_delay() -> None:
             committer.wake()
             await turns()
             assert not store.tried
+            await committer.drain()
+            assert changes.on_disk == [1]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("settling", [True, False])
+def test_what_may_settle_is_given_longer(*, settling: bool) -> None:
+    async def scenario() -> None:
+        changes, store = FakeChanges(), FailingStore(0)
+        changes.settling = settling
+        committer = Committer(store, changes, commit_delay_s=0, settle_s=3600)
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(committer.run())
+            changes.pending = ["a"]
+            committer.wake()
+            if settling:
+                await turns()
+                assert not store.tried
+            else:
+                await changes.until_on_disk(1)
             await committer.drain()
             assert changes.on_disk == [1]
 

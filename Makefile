@@ -37,7 +37,7 @@ demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real i
 test: $(READY) test-packages ## the tests, in about five minutes
 	$(BIN)/python -m pytest -q -m "not slow and not train"
 
-test-slow: $(READY) test-packages ## the device wheel in a clean environment
+test-slow: $(READY) test-packages ## the device wheel in a clean environment, brokers with faults built in: seven minutes
 	$(BIN)/python -m pytest -q -m slow
 
 test-train: $(TRAIN_READY) ## the training recipe's own tests: fitting, resuming, int8 export

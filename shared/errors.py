@@ -6,6 +6,7 @@ HybridgeError
 │   ├── TooLarge           an input is over its stated bound
 │   ├── Unknown            a name (model, output, sample, engine) that is not here
 │   ├── NotTrusted         a signature, hash or identity does not check out
+│   ├── Forbidden          whoever asks is known, and may not do this
 │   └── InUse              another process holds what this one needs (state directory, port)
 └── Unavailable        the same call may succeed later
     ├── Overloaded         a bounded queue, store or budget is full
@@ -41,12 +42,18 @@ class NotTrusted(Refused):
     """A signature, hash or identity does not check out."""
 
 
+class Forbidden(Refused):
+    """Whoever asks is known, and may not do this."""
+
+
 class InUse(Refused):
     """Another process holds what this one needs: a state directory, a port."""
 
 
 class Unavailable(HybridgeError):
-    """The same call may succeed later."""
+    """The same call may succeed later; `retry_after_s` says when, where that is known."""
+
+    retry_after_s: float | None = None
 
 
 class Overloaded(Unavailable):

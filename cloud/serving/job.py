@@ -1,0 +1,93 @@
+"""What a batcher is given and gives back: rows with a deadline, and their outputs.
+
+A job is told by a call, not by a future: the inference route answers tens of thousands of them a
+second, and a future with its task would be half of what each costs. `Awaited` is for the others.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[Any]  # [n, *input shape] of the model's dtype, n >= 1
+Floats = NDArray[np.float32]
+
+
+class Priority(IntEnum):
+    """Lower goes first; a lower one never waits for a higher one, but for the batch that runs."""
+
+    INTERACTIVE = 1
+    NEAR_LINE = 2
+    BULK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a model says to a batch or a part of one: the same rows in both."""
+
+    logits: Floats  # [n, classes], as the graph gives them
+    probabilities: Floats  # [n, classes], calibrated
+
+    def __getitem__(self, part: slice) -> "Outputs":
+        return Outputs(self.logits[part], self.probabilities[part])
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One job's outputs with its two stages."""
+
+    outputs: Outputs
+    queue_s: float
+    run_s: float
+
+
+class Job:
+    """Rows that want outputs by `deadline`, a time of the batcher's clock (`time.monotonic`)."""
+
+    __slots__ = ("added", "deadline", "priority", "rows")
+
+    def __init__(
+        self, rows: Rows, deadline: float, priority: Priority = Priority.INTERACTIVE
+    ) -> None:
+        self.rows, self.deadline, self.priority = rows, deadline, priority
+        self.added = 0.0  # set by the batcher
+
+    @property
+    def gone(self) -> bool:
+        """Whoever asked has left: nothing need be computed any more."""
+        return False
+
+    def answered(self, ran: Ran) -> None:
+        """Called once, on the event loop, unless `failed` is. Must not raise."""
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> None:
+        """Called once, on the event loop, unless `answered` is. Must not raise."""
+        raise NotImplementedError
+
+
+class Awaited(Job):
+    """A job with a future."""
+
+    __slots__ = ("done",)
+
+    def __init__(
+        self, rows: Rows, deadline: float, priority: Priority = Priority.INTERACTIVE
+    ) -> None:
+        super().__init__(rows, deadline, priority)
+        self.done: asyncio.Future[Ran] = asyncio.get_running_loop().create_future()
+
+    @property
+    def gone(self) -> bool:
+        return self.done.done()
+
+    def answered(self, ran: Ran) -> None:
+        if not self.done.done():
+            self.done.set_result(ran)
+
+    def failed(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)

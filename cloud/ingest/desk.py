@@ -71,7 +71,7 @@ class Desk:
         self._metrics.stage["decode"].observe(time.perf_counter() - started)
         ran: Ran[Floats] = await served.batcher.infer(pixels, now + escalation.budget_ms / 1e3)
         self._metrics.stage["queue"].observe(ran.queue_s)
-        self._metrics.stage["run"].observe(ran.run_s)
+        self._metrics.stage["model"].observe(ran.run_s)
         if not np.isfinite(ran.answer).all():
             raise Refused(f"{served.model.name}: no finite answer to this sample")
         return CloudAnswer(

@@ -4,11 +4,9 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from cloud.monitoring.stage_times import StageTimes
 from shared.wire.envelope import RefusalCode
 
-_STAGES = ("decode", "queue", "run", "publish", "store")
-_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
-_SECONDS = tuple(ms / 1e3 for ms in _MS)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -47,11 +45,7 @@ class Metrics:
             "hybridge_refused", "Escalations refused, by code", ["code"], registry=self.registry
         )
         self.refused = {code: refused.labels(code) for code in get_args(RefusalCode)}
-        stages = Histogram(
-            "hybridge_stage_seconds", "Time by stage", ["stage"], buckets=_SECONDS,
-            registry=self.registry,
-        )  # fmt: skip
-        self.stage = {stage: stages.labels(stage) for stage in _STAGES}
+        self.stage = StageTimes(self.registry)
         self.batch_size = Histogram(
             "hybridge_batch_size", "Samples in a batch", buckets=_SIZES, registry=self.registry
         )

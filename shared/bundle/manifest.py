@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
@@ -128,6 +128,13 @@ class Sketch(_Part):
         return self
 
 
+class Backbone(_Part):
+    """The model whose output a head takes: this very version, since a head fits no other."""
+
+    name: Name
+    version: Version
+
+
 class Lineage(_Part):
     data_set: str
     data_sha256: Sha256
@@ -137,13 +144,21 @@ class Lineage(_Part):
 
 
 class Manifest(_Part):
+    """`task` "embed": a backbone, whose first output float32 [features] is input of the heads that
+    name it as their `backbone`; it has no labels, and its calibration says nothing.
+
+    A head's `inputs` are its graph's: the backbone's output. Requests to it carry the backbone's
+    own input, and so do its payload codec and its reference; its golden inputs are features.
+    """
+
     format: Literal[1]
     name: Name
     version: Version
-    task: Literal["classify"]
+    task: Literal["classify", "embed"]
     inputs: tuple[Tensor, ...] = Field(min_length=1)
     outputs: tuple[Tensor, ...] = Field(min_length=1)
-    labels: tuple[str, ...] = Field(min_length=2)
+    labels: tuple[str, ...] = ()  # none for "embed", two or more otherwise
+    backbone: Backbone | None = None
     answers_for: tuple[Name, ...] = ()  # cloud models: the edge models whose escalations they take
     variants: tuple[Variant, ...] = Field(min_length=1)
     calibration: Calibration
@@ -155,10 +170,15 @@ class Manifest(_Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        if self.outputs[0].shape != (len(self.labels),):
-            raise ValueError(
-                f"outputs[0] has shape {self.outputs[0].shape} for {len(self.labels)} labels"
-            )
+        match self.task:
+            case "classify":
+                self._classifies()
+            case "embed":
+                self._embeds()
+            case _:
+                assert_never(self.task)
+        if self.backbone is not None:
+            self._takes_features(self.backbone)
         keys = [variant.key for variant in self.variants]
         if len(set(keys)) != len(keys):
             raise ValueError(f"variants repeat: {keys}")
@@ -167,6 +187,37 @@ class Manifest(_Part):
             if by_path.setdefault(file.path, file) != file:
                 raise ValueError(f"{file.path} is listed twice with different contents")
         return self
+
+    def _classifies(self) -> None:
+        if len(self.labels) < 2:
+            raise ValueError(f"labels: {len(self.labels)} of them; a classifier needs two or more")
+        if self.outputs[0].shape != (len(self.labels),):
+            raise ValueError(
+                f"outputs[0] has shape {self.outputs[0].shape} for {len(self.labels)} labels"
+            )
+
+    def _embeds(self) -> None:
+        if self.labels or self.answers_for or self.calibration.thresholds or self.backbone:
+            raise ValueError(
+                "a model that embeds answers nobody: it has no labels, answers_for, thresholds or "
+                "backbone; move them to its heads"
+            )
+        features = self.outputs[0]
+        if features.dtype != "float32" or len(features.shape) != 1:
+            raise ValueError(
+                f"outputs[0] is {features.dtype}{list(features.shape)}; heads take float32 "
+                "[features]"
+            )
+
+    def _takes_features(self, backbone: Backbone) -> None:
+        if len(self.inputs) != 1 or self.inputs[0].dtype != "float32" or (
+            len(self.inputs[0].shape) != 1
+        ):  # fmt: skip
+            raise ValueError(
+                f"inputs: a head of {backbone.name} takes its output alone, one float32 [features]"
+            )
+        if backbone.name == self.name:
+            raise ValueError(f"backbone: {self.name} cannot be its own")
 
     def files(self) -> Iterator[File]:
         """Every file that the bundle must hold, in the order of the manifest; may repeat."""

@@ -76,7 +76,7 @@ def test_a_folder_that_is_no_bundle(tmp_path: Path) -> None:
     [
         (lambda t: t.update(format=2), "made by a newer Hybridge"),
         (lambda t: t.update(format="1"), "format: Input should be 1"),
-        (lambda t: t.pop("labels"), "labels: Field required"),
+        (lambda t: t.pop("labels"), "labels: 0 of them; a classifier needs two or more"),
         (lambda t: t.update(labels=["only", "two"]), "shape (3,) for 2 labels"),
         (lambda t: t.update(surprise=1), "surprise: Extra inputs are not permitted"),
         (lambda t: t["variants"][0]["file"].update(path="../up"), "not a plain relative path"),

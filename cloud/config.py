@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
+from cloud.api.settings import Api
 from cloud.broker.settings import BrokerSettings
 from shared.config import Positive, Section, in_words, read_toml
 from shared.errors import Malformed
@@ -83,15 +84,6 @@ class Store(Section):
     """Bytes kept, of payloads and about 250 a row; the oldest go first. Fits a small disk."""
     pending_max: Count = 4096
     """Rows that may wait for a commit, in memory; what comes above it is lost, and counted."""
-
-
-class Api(Section):
-    """Health, metrics and status over HTTP."""
-
-    host: str = "127.0.0.1"
-    """This machine only, until there is authentication."""
-    port: Annotated[int, Field(ge=0, le=65_535)] = 0
-    """0 picks a free one; the ready line names it."""
 
 
 class Config(Section):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cloud.api.settings import CallLimits
 from cloud.serving.job import Priority, Rows
 from shared.errors import Malformed, TooLarge
 from shared.oip.documents import Parameter, kind_of
@@ -30,39 +31,6 @@ class Tier(StrEnum):
     FAST = "fast"
     FULL = "full"
     ASYNCHRONOUS = "asynchronous"
-
-
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    rows_max: int = 256
-    """Rows of one call; more would keep others waiting for too long."""
-
-    json_bytes_max: int = 1024 * 1024
-    """Of a body's JSON, which takes up to 25 times its size in memory and 20 ms a MiB; one image of
-    224 x 224 x 3 as JSON data is 0.6 MB. Binary data is bounded by the body alone."""
-
-    fast_s: float = 0.2
-    """Deadline of the tier `fast`, seconds."""
-
-    full_s: float = 1.0
-    """Deadline of the tier `full`."""
-
-    asynchronous_s: float = 24 * 3600.0
-    """Deadline of the tier `asynchronous`."""
-
-    timeout_s_max: float = 60.0
-    """A longer `timeout` of a call that waits for its answer is cut down to this."""
-
-    def within_s(self, tier: Tier, timeout_s: float | None) -> float:
-        """The deadline of a call, seconds from its arrival."""
-        match tier:
-            case Tier.FAST:
-                default_s, max_s = self.fast_s, self.timeout_s_max
-            case Tier.FULL:
-                default_s, max_s = self.full_s, self.timeout_s_max
-            case Tier.ASYNCHRONOUS:
-                default_s = max_s = self.asynchronous_s
-        return default_s if timeout_s is None else min(timeout_s, max_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +85,7 @@ def read_call(
         shape=rows.shape, dtype=rows.dtype,
         binary=not rows.flags.writeable,  # a view into the body; JSON data makes an array of its own
         wanted=_wanted(request, signature, tier),
-        id=request.id, tier=tier, timeout_s=timeout_s, within_s=limits.within_s(tier, timeout_s),
+        id=request.id, tier=tier, timeout_s=timeout_s, within_s=_within_s(tier, timeout_s, limits),
         priority=_priority(extra), webhook=_webhook(extra, tier), parameters=extra,
     )  # fmt: skip
     return InferCall(rows, asked)
@@ -174,6 +142,17 @@ def _timeout_s(parameters: Mapping[str, Parameter]) -> float | None:
         found = value if type(value) is int else kind_of(value)
         raise Malformed(f"parameters.timeout is {str(found)[:40]}; send microseconds >= 0")
     return value * _US if value else None
+
+
+def _within_s(tier: Tier, timeout_s: float | None, limits: CallLimits) -> float:
+    match tier:
+        case Tier.FAST:
+            default_s, max_s = limits.fast_s, limits.timeout_s_max
+        case Tier.FULL:
+            default_s, max_s = limits.full_s, limits.timeout_s_max
+        case Tier.ASYNCHRONOUS:
+            default_s = max_s = limits.asynchronous_s
+    return default_s if timeout_s is None else min(timeout_s, max_s)
 
 
 def _priority(parameters: Mapping[str, Parameter]) -> Priority:

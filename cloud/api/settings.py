@@ -1,0 +1,58 @@
+"""The HTTP API's settings, and the bounds of what it takes."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.config import Positive, Section
+
+Count = Annotated[int, Field(gt=0)]
+
+
+class CallLimits(Section):
+    """Of one inference call, whatever lane it takes."""
+
+    rows_max: Count = 256
+    """Rows of one call; more would keep others waiting for too long."""
+    json_bytes_max: Annotated[int, Field(gt=0, le=64 * 1024**2)] = 1024 * 1024
+    """Of a body's JSON, which takes up to 25 times its size in memory and 20 ms a MiB; one image of
+    224 x 224 x 3 as JSON data is 0.6 MB. Binary data is bounded by the body alone."""
+    fast_s: Positive = 0.2
+    """Deadline of the tier `fast`, seconds: what a control loop waits for."""
+    full_s: Positive = 1.0
+    """Deadline of the tier `full`: what a person waits for."""
+    asynchronous_s: Positive = 24 * 3600.0
+    """Deadline of the tier `asynchronous`."""
+    timeout_s_max: Positive = 60.0
+    """A longer `timeout` of a call that waits for its answer is cut down to this."""
+
+
+class Api(Section):
+    """Inference, models, health, metrics and status over HTTP."""
+
+    host: str = "127.0.0.1"
+    """This machine only, until there is authentication."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """0 picks a free one; the ready line names it."""
+    calls: CallLimits = CallLimits()
+    body_bytes_max: Annotated[int, Field(gt=0, le=2**30)] = 16 * 1024 * 1024
+    """Of a request's body, before and after decompression; holds 100 images of 224 x 224 x 3."""
+    body_s_max: Positive = 10.0
+    """Seconds for a body to arrive; a mobile link needs seconds."""
+    head_s_max: Positive = 5.0
+    """Seconds for a request's head to arrive, from its first byte."""
+    idle_s_max: Positive = 75.0
+    """Seconds without a request until a connection is closed; longer than the 60 s for which
+    balancers keep theirs, so that they close first and no request meets a closing connection."""
+    linger_s_max: Positive = 1.0
+    """Seconds in which the rest of a refused body is thrown away, so that its sender reads why."""
+    stall_s_max: Positive = 10.0
+    """Seconds for which a reader may take nothing of its answer until its connection is cut."""
+    connections_max: Annotated[int, Field(gt=0, le=100_000)] = 1000
+    """Open at once in one process; each takes a file descriptor, of which 1024 are usual, and about
+    50 KiB. When there is no room, the connection that has been idle the longest is closed."""
+    idle_grace_s: Annotated[float, Field(ge=0)] = 1.0
+    """A connection that has been idle for less is never closed to make room: its answer may still
+    be on the way, or its first request."""
+    compress_bytes_min: Count = 4096
+    """A smaller answer is never compressed: it costs more time than it saves."""

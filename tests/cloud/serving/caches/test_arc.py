@@ -1,0 +1,75 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloud.serving.caches.arc import Arc
+from tests.cloud.serving.caches.paper_arc import PaperArc
+
+TRACE = st.lists(st.integers(0, 24), max_size=300)
+
+
+def weight_of(value: int) -> int:
+    return value
+
+
+@given(st.integers(1, 9), TRACE)
+def test_with_pages_of_one_size_each_step_is_the_papers(capacity: int, trace: list[int]) -> None:
+    paper, arc = PaperArc(capacity), Arc[int, int](capacity, lambda _: 1)
+    for page in trace:
+        hit = arc.get(page) is not None
+        assert hit == paper.request(page)
+        if not hit:
+            arc.put(page, page)
+        assert list(arc._recent) == paper.t1
+        assert list(arc._frequent) == paper.t2
+        assert list(arc._recent_gone) == paper.b1
+        assert list(arc._frequent_gone) == paper.b2
+        assert arc._target == paper.p
+
+
+@given(
+    st.integers(1, 40), st.lists(st.tuples(st.integers(0, 20), st.integers(1, 45)), max_size=300)
+)
+def test_whatever_the_weights_no_list_is_over_its_bound(
+    capacity: int, trace: list[tuple[int, int]]
+) -> None:
+    arc = Arc[int, int](capacity, weight_of)
+    for key, weight in trace:
+        if weight % 3 and arc.get(key) is not None:
+            continue
+        arc.put(key, weight)
+        assert (arc.get(key) == weight) == (weight <= capacity)
+        lists = (arc._recent, arc._frequent, arc._recent_gone, arc._frequent_gone)
+        assert [one.weight for one in lists] == [sum(w for _, w in one.values()) for one in lists]
+        keys = [key for one in lists for key in one]
+        assert len(keys) == len(set(keys))
+        recent, frequent, recent_gone, frequent_gone = (one.weight for one in lists)
+        assert recent + frequent == arc.weight <= capacity
+        assert recent + recent_gone <= capacity
+        assert recent + frequent + recent_gone + frequent_gone <= 2 * capacity
+        assert 0 <= arc._target <= capacity
+
+
+def test_what_came_twice_outlives_a_scan() -> None:
+    arc = Arc[int, int](10, lambda _: 1)
+    for page in (1, 2, 3):
+        arc.put(page, page)
+        assert arc.get(page) == page
+    for page in range(100, 200):
+        arc.put(page, page)
+    assert [arc.get(page) for page in (1, 2, 3)] == [1, 2, 3]
+    assert len(arc) == 10
+
+
+def test_a_value_over_the_capacity_is_not_held_and_neither_is_the_one_that_it_replaces() -> None:
+    arc = Arc[str, int](10, weight_of)
+    arc.put("a", 4)
+    arc.put("a", 11)
+    assert arc.get("a") is None
+    assert arc.weight == 0
+
+
+def test_the_newer_value_is_held() -> None:
+    arc = Arc[str, int](10, weight_of)
+    arc.put("a", 4)
+    arc.put("a", 5)
+    assert (arc.get("a"), arc.weight) == (5, 5)

@@ -9,9 +9,9 @@ from cloud.ingest.decode import Received
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
 from cloud.serving.batch_queue import QueueFull
-from cloud.serving.batcher import Draining, Ran
+from cloud.serving.batcher import Draining
 from cloud.serving.catalog import Catalog
-from cloud.serving.model import Floats, UnknownDictionary
+from cloud.serving.model import UnknownDictionary
 from cloud.store.feedback import Feedback, Key
 from cloud.store.lookup import AnswerLookup
 from shared.errors import DeadlineMissed, Refused, Unavailable, Unknown
@@ -69,13 +69,14 @@ class Desk:
         started = time.perf_counter()
         pixels = served.model.decode(escalation.payload)
         self._metrics.stage["decode"].observe(time.perf_counter() - started)
-        ran: Ran[Floats] = await served.batcher.infer(pixels, now + escalation.budget_ms / 1e3)
+        ran = await served.batcher.infer(pixels[None], now + escalation.budget_ms / 1e3)
+        probabilities = ran.outputs.probabilities[0]
         self._metrics.stage["queue"].observe(ran.queue_s)
         self._metrics.stage["model"].observe(ran.run_s)
-        if not np.isfinite(ran.answer).all():
+        if not np.isfinite(probabilities).all():
             raise Refused(f"{served.model.name}: no finite answer to this sample")
         return CloudAnswer(
-            escalation.id, served.model.name, served.model.version, ran.answer,
+            escalation.id, served.model.name, served.model.version, probabilities,
             round(ran.queue_s * 1e3, 3), round(ran.run_s * 1e3, 3),
         )  # fmt: skip
 
@@ -85,7 +86,7 @@ class Desk:
         retry_ms: int | None = None
         match error:
             case QueueFull():
-                code, retry_ms = "overloaded", max(_RETRY_MS_MIN, int(error.clear_s * 1e3))
+                code, retry_ms = "overloaded", max(_RETRY_MS_MIN, int(error.retry_after_s * 1e3))
             case DeadlineMissed():
                 code = "too_late"
             case Draining():

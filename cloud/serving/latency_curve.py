@@ -1,14 +1,18 @@
-"""How long a batch of n takes: measured when a model loads, corrected while it serves. Pure."""
+"""How long a batch of n rows takes: measured when a model loads, corrected while it serves. Pure."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _WEIGHT = 0.05  # of one observation: twenty batches move the estimate, one hiccup does not
 _FACTOR_MIN, _FACTOR_MAX = 0.5, 20.0
+_WORTH_TELLING = 0.02  # below this change, whoever holds a table of costs need not make a new one
 
 
 class LatencyCurve:
-    """Seconds by batch size: linear between measured sizes, never falling."""
+    """Seconds by batch size: linear between measured sizes, never falling.
+
+    `revision` grows when the costs have changed by enough to matter.
+    """
 
     def __init__(self, measured_s: Mapping[int, float]) -> None:
         if not measured_s or min(measured_s) < 1 or min(measured_s.values()) < 0:
@@ -22,26 +26,41 @@ class LatencyCurve:
         self._base_s = [0.0] * (sizes[-1] + 1)
         for size in range(1, sizes[-1] + 1):
             self._base_s[size] = _between(points, size)
-        self._factor = 1.0
+        self._learnt = self._factor = 1.0
+        self.revision = 0
 
     def cost_s(self, size: int) -> float:
-        """Expected seconds for a batch of `size` >= 1; past the measured sizes, in proportion."""
-        last = len(self._base_s) - 1
-        if size <= last:
-            return self._base_s[size] * self._factor
-        return self._base_s[last] * self._factor * size / last
+        """Expected seconds for a batch of `size` rows; past the measured sizes, in proportion."""
+        return self._measured_s(size) * self._factor
 
     def observe(self, size: int, took_s: float) -> None:
         """A batch has run; the machine may be busier or cooler than when the model loaded."""
-        expected = self._base_s[min(size, len(self._base_s) - 1)]
-        if expected > 0:
-            ratio = min(max(took_s / expected, _FACTOR_MIN), _FACTOR_MAX)
-            self._factor += _WEIGHT * (ratio - self._factor)
+        expected = self._measured_s(size)
+        if expected <= 0:
+            return
+        ratio = min(max(took_s / expected, _FACTOR_MIN), _FACTOR_MAX)
+        self._learnt += _WEIGHT * (ratio - self._learnt)
+        if abs(self._learnt - self._factor) > _WORTH_TELLING * self._factor:
+            self._factor = self._learnt
+            self.revision += 1
+
+    def efficient(self, sizes: Iterable[int], share: float) -> int:
+        """The smallest of `sizes` that gives at least `share` of the best one's rows a second."""
+        ascending = sorted(sizes)
+        # rows/s as its inverse, seconds a row, because a measured cost may be 0
+        row_s = [self._measured_s(size) / size for size in ascending]
+        return next(
+            size for size, one in zip(ascending, row_s, strict=True) if one * share <= min(row_s)
+        )
 
     def table_ms(self) -> dict[int, float]:
         """For people: milliseconds at powers of two."""
         sizes = [1 << k for k in range(16) if 1 << k < len(self._base_s)]
         return {size: round(self.cost_s(size) * 1e3, 3) for size in sizes}
+
+    def _measured_s(self, size: int) -> float:
+        last = len(self._base_s) - 1
+        return self._base_s[size] if size <= last else self._base_s[last] * size / last
 
 
 def _between(points: list[tuple[int, float]], size: int) -> float:

@@ -1,0 +1,64 @@
+"""A stored request, read and answered as the synchronous route would, at a lower priority."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from cloud.api.answer import write_answer
+from cloud.api.call import InferCall, read_call
+from cloud.api.settings import CallLimits
+from cloud.jobs.record import Claimed
+from cloud.serving.inference import Answer
+from cloud.serving.job import Priority, Rows
+from cloud.serving.served import Served
+from shared.errors import Refused, Unavailable
+from shared.oip.body import Encoded
+
+_INLINE_BYTES = 8 * 1024
+"""Of a body that are read on the event loop: below half a ms, whatever is in them."""
+_INLINE_NUMBERS = 2_000
+"""Of an answer that are written there."""
+
+
+class Answers(Protocol):
+    """`cloud.serving.inference.Inference`."""
+
+    async def answer(
+        self, served: Served, rows: Rows, deadline: float, priority: Priority
+    ) -> Answer:
+        """By `deadline` (`time.monotonic`). Raises `Unavailable` or `Refused`."""
+
+
+class OipAnswering:
+    def __init__(
+        self,
+        find: Callable[[str, str | None], Served],
+        answers: Answers,
+        limits: CallLimits,
+    ) -> None:
+        """`find`: the model pool's."""
+        self._find, self._answers, self._limits = find, answers, limits
+
+    async def answer(self, job: Claimed, deadline: float) -> Encoded:
+        served = self._find(job.model, job.version)
+        if len(job.body) <= _INLINE_BYTES:
+            call = self._read(job, served)
+        else:
+            call = await asyncio.to_thread(self._read, job, served)
+        priority = max(call.asked.priority, Priority.NEAR_LINE)
+        answer = await self._answers.answer(served, call.rows, deadline, priority)
+
+        def written() -> Encoded:
+            return write_answer(
+                call.asked, served.manifest, answer.outputs, served.version, answer.source
+            )
+
+        try:
+            if answer.outputs.probabilities.size <= _INLINE_NUMBERS:
+                return written()
+            return await asyncio.to_thread(written)
+        except Unavailable as error:  # the model would say the same again
+            raise Refused(str(error)) from error
+
+    def _read(self, job: Claimed, served: Served) -> InferCall:
+        return read_call(job.body, job.header_length, served.signature, self._limits)

@@ -1,0 +1,1 @@
+"""Results that go to their callers: signed, only to addresses that a stranger may name."""

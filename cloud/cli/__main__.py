@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from cloud.cli.batch import batch
 from cloud.cli.broker import broker
 from cloud.cli.demo import demo
 from cloud.cli.doctor import doctor
@@ -17,6 +18,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(doctor)
+app.add_typer(batch, name="batch")
 app.add_typer(broker, name="broker")
 app.add_typer(model, name="model")
 

@@ -1,0 +1,1 @@
+"""The same bundle without a caller who waits: offline over a folder, near-line in windows."""

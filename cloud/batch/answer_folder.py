@@ -1,0 +1,77 @@
+"""The folder that a job writes: parts, `errors.jsonl`, `_SUCCESS.json`, and the journal."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from cloud.batch.durable_file import write_whole
+from cloud.batch.job import Job
+from cloud.batch.journal import Entry, Journal, Part
+from shared.errors import Unavailable
+
+SUCCESS = "_SUCCESS.json"
+ERRORS = "errors.jsonl"
+_PART = re.compile(r"\.?part-[0-9]{6,}\.(jsonl|npz)(\.tmp)?")
+
+
+class AnswerFolder:
+    """All calls block. Raises `Unavailable` when the disk refuses."""
+
+    def __init__(self, path: Path, journal: Journal, job: Job) -> None:
+        self._path, self._journal, self._job = path, journal, job
+        self._next = journal.next_part()
+
+    def tidy(self) -> None:
+        """Remove what a killed run left, and the mark of success: there is work again."""
+        known = {part.file for part in self._journal.parts()}
+        for file in self._path.iterdir():
+            if _PART.fullmatch(file.name) and file.name not in known:
+                number = int(re.findall(r"[0-9]+", file.name)[0])
+                if file.name.startswith(".") or number >= self._next:
+                    file.unlink()
+        (self._path / SUCCESS).unlink(missing_ok=True)
+
+    def commit(self, content: bytes | None, rows: int, entries: Iterable[Entry]) -> None:
+        """A part's bytes (None: it has no rows), then the journal's line for it."""
+        part = None
+        if content is not None:
+            name = f"part-{self._next:06d}.{self._job.layout}"
+            part = Part(self._next, name, rows, hashlib.sha256(content).hexdigest())
+            self._write(name, content)
+            self._next += 1
+        self._journal.commit(part, entries)
+
+    def write_errors(self) -> None:
+        """One line for each input that failed; no file when none did."""
+        lines = [
+            json.dumps({"name": e.name, "size_bytes": e.size_bytes, "tag": e.tag, "why": e.why})
+            for e in self._journal.failures()
+        ]
+        if lines:
+            self._write(ERRORS, "".join(f"{line}\n" for line in lines).encode())
+        else:
+            (self._path / ERRORS).unlink(missing_ok=True)
+
+    def write_success(self, name: str = SUCCESS, first_part: int = 0) -> None:
+        """Counts and digests, from part `first_part` on; no times, so that reruns write the same."""
+        parts = [part for part in self._journal.parts() if part.number >= first_part]
+        totals = self._journal.totals()
+        digest = hashlib.sha256("".join(part.sha256 for part in parts).encode()).hexdigest()
+        summary = {
+            **self._job.model_dump(exclude={"source"}),
+            "inputs": totals.inputs,
+            "failed": totals.failed,
+            "rows": sum(part.rows for part in parts),
+            "digest": digest,
+            "parts": [{"file": p.file, "rows": p.rows, "sha256": p.sha256} for p in parts],
+        }
+        self._write(name, (json.dumps(summary, indent=1) + "\n").encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        try:
+            write_whole(self._path / name, content)
+        except OSError as error:
+            where = f"{self._path / name}: {error.strerror}"
+            raise Unavailable(f"{where}; free the disk and run again") from error

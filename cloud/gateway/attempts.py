@@ -1,6 +1,6 @@
 """Failed attempts to get in, by where they come from: a token bucket each. Pure.
 
-A forged token costs about 0.1 ms to refuse, so who fails often is refused before it is looked at.
+A forged token costs about 0.2 ms to refuse, so who fails often is refused before it is looked at.
 Who was let in before is let in all the same: that takes a look-up only.
 """
 

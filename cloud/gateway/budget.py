@@ -111,10 +111,12 @@ class Budget:
         self._had = self._left
         self._ends = min((meter.ends for meter in self._meters), default=math.inf)
         if short is not None:
+            wait_s = max(0.0, short.ends - now)
             raise RateLimited(
-                "rate", f"over your limit of {said(short.item)}; come again when Retry-After says",
-                max(0.0, short.ends - now),
-            )  # fmt: skip
+                "rate",
+                f"over your limit of {said(short.item)}; come again in {wait_s:.1f} s",
+                wait_s,
+            )
         self._left -= cost
 
     def _refill(self, meter: _Meter, cost: int, now: float) -> None:

@@ -24,12 +24,12 @@ NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"
 class KeyLine(Section):
     """One key, as it is kept."""
 
-    id: Annotated[str, StringConstraints(pattern=rf"^[0-9A-Za-z]{{{ID_LENGTH}}}\Z")]
+    id: Annotated[str, StringConstraints(pattern=rf"^[0-9A-Za-z]{{{ID_LENGTH}}}$")]
     """Stands in the key itself; no secret."""
     name: Annotated[str, StringConstraints(pattern=NAME)]
     """Whose it is; one caller may have several, to change one for another."""
     roles: tuple[Role, ...] = Field(min_length=1, max_length=len(Role))
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}\Z")]
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     """Of the whole key, hexadecimal."""
     created: AwareDatetime | None = None
     expires: AwareDatetime | None = None

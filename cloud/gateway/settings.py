@@ -119,7 +119,7 @@ class GatewaySettings(Section):
     failures_per_s: Positive = 1.0
     """And after that. Addresses behind one proxy are one: raise it there."""
     failures_per_s_total: Positive = 500.0
-    """Of all addresses together: at 0.15 ms each, about a twelfth of a core."""
+    """Of all addresses together: at 0.2 ms each, a tenth of a core."""
     addresses_max: Count = 10_000
     """Addresses remembered for that, the ones that failed last."""
     log_period_s: Positive = 60.0

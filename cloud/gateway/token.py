@@ -5,6 +5,8 @@ The algorithm is fixed here and never taken from the token, and the key is an Ed
 or bring a key (`jku`, `x5u`, `jwk`) are not looked at.
 """
 
+import base64
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +52,7 @@ class UnknownSigner(Untrusted):
 def verify(
     token: str, keys: KeySet, rules: TokenRules, revoked: frozenset[str], now: float
 ) -> Verified:
-    """Check a token at `now`, Unix time. About 0.15 ms.
+    """Check a token at `now`, Unix time. About 0.2 ms.
 
     Raises:
         UnknownSigner: see there.
@@ -83,10 +85,15 @@ def verify(
 
 
 def _header(token: str) -> Mapping[str, Any]:
+    """Give what a token says of itself, to find the key by; PyJWT reads all of it again, stricter."""
+    text = token.partition(".")[0]
     try:
-        return jwt.get_unverified_header(token)
-    except (jwt.PyJWTError, ValueError, RecursionError) as error:
+        found = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, RecursionError) as error:
         raise Untrusted(Reason.UNREADABLE, _BROKEN) from error
+    if not isinstance(found, dict):
+        raise Untrusted(Reason.UNREADABLE, _BROKEN)
+    return found
 
 
 def _signed_claims(token: str, key: Any, rules: TokenRules) -> Mapping[str, Any]:

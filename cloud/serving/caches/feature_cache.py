@@ -44,11 +44,9 @@ class FeatureCache:
         return (owner.name, owner.version, owner.load, rows.shape, rows.dtype.str, digest)
 
     def find(self, key: Key) -> Floats | None:
-        """Features [n, features], read-only."""
+        """Features [n, features], read-only; counted when there are some."""
         found = None if self._policy is None else self._policy.get(key)
-        if found is None:
-            self.look_ups.missed += 1
-        else:
+        if found is not None:
             self.look_ups.fresh += 1
         return found
 

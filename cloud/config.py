@@ -8,43 +8,14 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from cloud.api.settings import Api
 from cloud.broker.settings import BrokerSettings
+from cloud.serving.settings import Batching, ModelSettings, PoolSettings
 from shared.config import Positive, Section, in_words, read_toml
 from shared.errors import Malformed
 
 Count = Annotated[int, Field(gt=0)]
 _PATHS = frozenset({
-    "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file",
+    "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file", "folder",
 })  # fmt: skip
-
-
-class ModelSettings(Section):
-    """One bundle to serve."""
-
-    bundle: Path
-    """A folder, or a `.hyb` file."""
-    engine: Literal["auto", "onnxruntime", "openvino", "tensorrt"] = "auto"
-    """`auto` takes the fastest variant by a measurement on this machine; a name insists."""
-    threads: Annotated[int, Field(gt=0, le=256)] = 1
-    """Of the engine, for one batch. One leaves the other cores to more workers, which scale better
-    than threads do at these model sizes."""
-
-
-class Batching(Section):
-    """When a batch leaves, and how many may wait; the same for every model."""
-
-    size_max: Annotated[int, Field(gt=0, le=1024)] = 32
-    """Samples in a batch. On a CPU the plateau starts at 8 to 16; 32 costs little."""
-    wait_ms_max: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    """How long an idle model waits for company, in ms. 0: it never does; batches grow by
-    themselves while the one before runs."""
-    depth_max: Count = 1024
-    """Requests that may wait for one model; the next is refused at once."""
-
-    @model_validator(mode="after")
-    def _deep_enough(self) -> Self:
-        if self.depth_max < self.size_max:
-            raise ValueError(f"depth_max {self.depth_max} is below size_max {self.size_max}")
-        return self
 
 
 class Ingest(Section):
@@ -95,6 +66,7 @@ class Config(Section):
     models: tuple[ModelSettings, ...] = Field(min_length=1)
     broker: BrokerSettings = BrokerSettings()
     batching: Batching = Batching()
+    pool: PoolSettings = PoolSettings()
     ingest: Ingest = Ingest()
     store: Store = Store()
     api: Api = Api()

@@ -17,8 +17,7 @@ from cloud.ingest.downlink import Downlink
 from cloud.ingest.inbox import Inbox
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
-from cloud.serving.catalog import Catalog
-from cloud.serving.loading import load
+from cloud.serving.pool import ModelPool
 from cloud.store.feedback import Bounds, FeedbackTable, Written
 from cloud.store.lookup import AnswerLookup
 from cloud.store.writer import FeedbackWriter
@@ -38,7 +37,7 @@ class Service:
         self._metrics = Metrics()
         self._stop = asyncio.Event()
         self._link_up = asyncio.Event()
-        self._catalog: Catalog | None = None
+        self._pool: ModelPool | None = None
         self._inbox: Inbox | None = None
         self._writer: FeedbackWriter | None = None
         self._broker: str | None = None
@@ -70,19 +69,18 @@ class Service:
             scheme = "mqtts" if address.tls else "mqtt"
             self._broker = f"{scheme}://{address.host}:{address.port}"
             self._address = address
-            self._catalog = await self._loaded()
+            self._pool = await self._loaded()
             table = FeedbackTable(
                 config.store_url, Bounds(config.store.rows_max, config.store.bytes_max)
             )
             await asyncio.to_thread(table.open)
             lookup = AnswerLookup(table)
             try:
-                return await self._serve(self._catalog, table, lookup, address, api)
+                return await self._serve(self._pool, table, lookup, address, api)
             finally:
                 lookup.close()
                 table.close()
-                for served in self._catalog.served:
-                    served.model.close()
+                await self._pool.close()
 
     def read_access_again(self) -> None:
         """Have the broker read its password and ACL files again, if it is ours."""
@@ -90,10 +88,10 @@ class Service:
             self._address.read_access_again()
 
     def status(self) -> Status:
-        catalog = self._catalog
+        pool = self._pool
         because = (
             "shutting down" if self._stop.is_set()
-            else "models are loading" if catalog is None
+            else "models are loading" if pool is None
             else "the broker is not connected" if not self._link_up.is_set()
             else "the feedback store is down" if self._writer is None or not self._writer.up
             else None
@@ -111,24 +109,29 @@ class Service:
                     answers_for=s.model.manifest.answers_for, variant=s.model.variant,
                     why=s.model.why, queue_depth=s.batcher.depth, batch_ms=s.model.curve.table_ms(),
                 )
-                for s in (catalog.served if catalog else ())
+                for s in (pool.served if pool else ())
             ),
         )  # fmt: skip
 
-    async def _loaded(self) -> Catalog:
+    async def _loaded(self) -> ModelPool:
         def on_batch(size: int, _run_s: float) -> None:
             self._metrics.batch_size.observe(size)
 
-        batching, engines = self._config.batching, self._config.state_dir / "engines"
-        served = [
-            await asyncio.to_thread(load, model, batching, engines, on_batch)
-            for model in self._config.models
-        ]
-        return Catalog(served)
+        config = self._config
+        pool = ModelPool(
+            config.models, pool=config.pool, batching=config.batching,
+            cache_dir=config.state_dir / "engines", on_batch=on_batch,
+        )  # fmt: skip
+        try:
+            await pool.start()
+        except BaseException:
+            await pool.close()
+            raise
+        return pool
 
     async def _serve(
         self,
-        catalog: Catalog,
+        pool: ModelPool,
         table: FeedbackTable,
         lookup: AnswerLookup,
         address: BrokerAddress,
@@ -139,7 +142,7 @@ class Service:
             table, pending_max=config.store.pending_max,
             on_written=self._count_written, on_failure=metrics.store_failures.inc,
         )  # fmt: skip
-        desk = Desk(catalog, AnswerMemory(config.ingest.remembered_max), lookup, metrics)
+        desk = Desk(pool, AnswerMemory(config.ingest.remembered_max), lookup, metrics)
         replies = Downlink()
         inbox = self._inbox = Inbox(desk, replies, writer, metrics)
         link = self._link(address, inbox, replies)
@@ -148,7 +151,6 @@ class Service:
         async with asyncio.TaskGroup() as parts:
             watch = parts.create_task(address.watch(), name="broker")
             writing = parts.create_task(writer.run(), name="feedback-writer")
-            batching = [parts.create_task(s.batcher.run()) for s in catalog.served]
             linked = parts.create_task(link.run(), name="link")
             await self._up_or_stopped()
             if not self._stop.is_set():
@@ -159,9 +161,7 @@ class Service:
             try:
                 async with asyncio.timeout(config.drain_s):
                     await inbox.finish()
-                    for served in catalog.served:
-                        served.batcher.drain()
-                    await asyncio.gather(*batching)
+                    await pool.drain()
                     writer.drain()
                     await writing
                     link.drain()
@@ -169,7 +169,7 @@ class Service:
                     finished = True
             except TimeoutError:
                 log.error("drain_cut", extra={"in_hand": inbox.in_hand})  # noqa: TRY400  no trace to show
-            for part in (watch, writing, linked, *batching):
+            for part in (watch, writing, linked):
                 part.cancel()
         return finished
 

@@ -10,8 +10,8 @@ from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
 from cloud.serving.batch_queue import QueueFull
 from cloud.serving.batcher import Draining
-from cloud.serving.catalog import Catalog
 from cloud.serving.model import UnknownDictionary
+from cloud.serving.pool import ModelPool
 from cloud.store.feedback import Feedback, Key
 from cloud.store.lookup import AnswerLookup
 from shared.errors import DeadlineMissed, Refused, Unavailable, Unknown
@@ -29,9 +29,9 @@ _LOG_PERIOD_S = 60.0
 
 class Desk:
     def __init__(
-        self, catalog: Catalog, memory: AnswerMemory, lookup: AnswerLookup, metrics: Metrics
+        self, pool: ModelPool, memory: AnswerMemory, lookup: AnswerLookup, metrics: Metrics
     ) -> None:
-        self._catalog, self._memory, self._lookup = catalog, memory, lookup
+        self._pool, self._memory, self._lookup = pool, memory, lookup
         self._metrics = metrics
         self._once = OncePer(_LOG_PERIOD_S)
 
@@ -65,7 +65,7 @@ class Desk:
         return known
 
     async def _fresh(self, escalation: Escalation, now: float) -> CloudAnswer:
-        served = self._catalog.answering(escalation.model)
+        served = self._pool.answering(escalation.model)
         started = time.perf_counter()
         pixels = served.model.decode(escalation.payload)
         self._metrics.stage["decode"].observe(time.perf_counter() - started)

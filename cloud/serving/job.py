@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.confidence import softmax
+
 Rows = NDArray[Any]  # [n, *input shape] of the model's dtype, n >= 1
 Floats = NDArray[np.float32]
+
+_WHOLE = slice(None)
 
 
 class Priority(IntEnum):
@@ -24,14 +28,52 @@ class Priority(IntEnum):
     BULK = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """What a model says to a batch or a part of one: the same rows in both."""
+class Calibrated:
+    """The probabilities of a whole batch: computed once, when the first of its jobs asks.
 
-    logits: Floats  # [n, classes], as the graph gives them
-    probabilities: Floats  # [n, classes], calibrated
+    Half of what a batch of 16 costs beside the model itself, and many callers want logits only.
+    """
+
+    __slots__ = ("_logits", "_temperature", "_values")
+
+    def __init__(self, logits: Floats, temperature: float) -> None:
+        self._logits, self._temperature = logits, temperature
+        self._values: Floats | None = None
+
+    def values(self) -> Floats:
+        """[n, classes] for logits [n, classes]."""
+        if self._values is None:
+            self._values = softmax(self._logits, self._temperature)
+        return self._values
+
+
+class Outputs:
+    """What a model says to a batch or a part of one: the same rows in both arrays.
+
+    `probabilities` may be given as they are or as those of a batch, of which this is `part`.
+    A part keeps its batch's arrays alive: copy what is to be kept for long.
+    """
+
+    __slots__ = ("_part", "_probabilities", "logits")
+
+    def __init__(
+        self, logits: Floats, probabilities: Floats | Calibrated, part: slice = _WHOLE
+    ) -> None:
+        self.logits = logits  # [n, classes], as the graph gives them
+        self._probabilities, self._part = probabilities, part
+
+    @property
+    def probabilities(self) -> Floats:
+        """[n, classes], calibrated."""
+        found = self._probabilities
+        if isinstance(found, Calibrated):
+            found = self._probabilities = found.values()[self._part]
+        return found
 
     def __getitem__(self, part: slice) -> "Outputs":
+        found = self._probabilities
+        if self._part is _WHOLE and isinstance(found, Calibrated):
+            return Outputs(self.logits[part], found, part)
         return Outputs(self.logits[part], self.probabilities[part])
 
 

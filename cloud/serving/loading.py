@@ -1,44 +1,88 @@
-"""From a bundle on disk to a model that serves. Takes seconds, so it belongs in a thread."""
+"""From a bundle on disk to a model that is ready to serve. Takes seconds, so it belongs in a thread."""
 
 import logging
-from collections.abc import Callable
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
-from cloud.config import Batching, ModelSettings
-from cloud.serving.batcher import Batcher
-from cloud.serving.catalog import Served
+import numpy as np
+
 from cloud.serving.model import LoadedModel
+from cloud.serving.opening import engines_for, open_best
+from cloud.serving.pool_sources import Source
+from shared.bundle.manifest import Manifest, Tensor
 from shared.bundle.reader import open_bundle
-from shared.engines.known import known_engines
-from shared.engines.ranking import choose
+from shared.errors import NotTrusted
 
 log = logging.getLogger(__name__)
 
+_ACTIVATIONS = 8  # what lies between input and output, in multiples of both together
+_COPIES = 2  # of weights: as the file has them, and laid out for the kernels
 
-def load(
-    settings: ModelSettings,
-    batching: Batching,
-    cache_dir: Path,
-    on_batch: Callable[[int, float], None],
-) -> Served:
-    """Verify, open, check against the golden samples, warm up, measure."""
-    bundle = open_bundle(settings.bundle)
-    choice = choose(
-        bundle, known_engines(), wanted=None if settings.engine == "auto" else settings.engine,
-        threads=settings.threads, cache_dir=cache_dir, batch_max=batching.size_max,
-    )  # fmt: skip
-    model = LoadedModel(bundle, choice, size_max=batching.size_max)
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    model: LoadedModel
+    memory_bytes: int  # what the process grew by, no less than the weights
+
+
+def estimate_bytes(manifest: Manifest, *, size_max: int, remote: bool) -> int:
+    """What a model will take, from its manifest alone: its largest artifact and its activations."""
+    rows = size_max * sum(_row_bytes(tensor) for tensor in (*manifest.inputs, *manifest.outputs))
+    if remote:
+        return rows
+    return _COPIES * _artifact_bytes(manifest) + _ACTIVATIONS * rows
+
+
+def load(source: Source, *, size_max: int, cache_dir: Path) -> Loaded:
+    """Verify, open, check against the golden samples, warm up, measure.
+
+    Raises what `open_bundle` and `open_best` raise, and `NotTrusted` when the bundle is not the one
+    that was found there before.
+    """
+    bundle = open_bundle(source.settings.bundle)
+    if bundle.manifest != source.manifest:
+        raise NotTrusted(
+            f"{bundle.where}: changed while it was loaded; load {source.key.name} again"
+        )
+    stated = {variant.engine for variant in bundle.manifest.variants}
+    for engine in engines_for(source.settings):
+        if engine.name in stated:
+            engine.probe()  # imports the runtime, which is no memory of this model
+    before = _resident_bytes()
+    opened = open_best(bundle, source.settings, cache_dir=cache_dir, size_max=size_max)
+    try:
+        model = LoadedModel(bundle, opened, size_max=size_max)
+    except BaseException:
+        opened.session.close()
+        raise
+    grown = _resident_bytes() - before
     log.info(
         "model_loaded",
         extra={
             "model": model.name, "version": model.version, "variant": model.variant,
-            "why": model.why, "batch_ms": model.curve.table_ms(),
-            "others": {v.variant.key: v.reason for v in choice.verdicts if not v.chosen},
+            "why": model.why, "batch_ms": model.curve.table_ms(), "grown_bytes": grown,
+            "others": opened.others,
         },
     )  # fmt: skip
-    batcher = Batcher(
-        model.predict, model.curve,
-        size_max=batching.size_max, wait_s_max=batching.wait_ms_max / 1e3,
-        depth_max=batching.depth_max, on_batch=on_batch,
-    )  # fmt: skip
-    return Served(model, batcher)
+    remote = source.settings.triton is not None
+    return Loaded(model, 0 if remote else max(grown, _artifact_bytes(bundle.manifest)))
+
+
+def _artifact_bytes(manifest: Manifest) -> int:
+    return max(variant.file.bytes for variant in manifest.variants)
+
+
+def _row_bytes(tensor: Tensor) -> int:
+    return int(np.prod(tensor.shape)) * np.dtype(tensor.dtype).itemsize
+
+
+def _resident_bytes() -> int:
+    """Of this process; 0 where the system does not say. Others load and serve meanwhile, so what it
+    grew by is only nearly what a model took.
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

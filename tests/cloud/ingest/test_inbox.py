@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloud.config import Batching, ModelSettings
 from cloud.ingest.desk import Desk
 from cloud.ingest.downlink import Downlink
 from cloud.ingest.inbox import Inbox
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
-from cloud.serving.catalog import Catalog
-from cloud.serving.loading import load
-from cloud.serving.model import Floats, Pixels
+from cloud.serving.job import Outputs, Rows
+from cloud.serving.pool import ModelPool
+from cloud.serving.served import Served
+from cloud.serving.settings import Batching, ModelSettings, PoolSettings
 from cloud.store.feedback import Bounds, Feedback, FeedbackTable, Key, Written
 from cloud.store.lookup import AnswerLookup
 from cloud.store.writer import FeedbackWriter
@@ -58,9 +58,9 @@ class Bench:
         self.table.open()
         self.batches: list[int] = []
         batching = Batching(size_max=min(32, depth_max), depth_max=depth_max)
-        self.served = load(
-            ModelSettings(bundle=folder / "bundle"), batching, folder,
-            lambda size, _s: self.batches.append(size),
+        self.pool = ModelPool(
+            [ModelSettings(bundle=folder / "bundle")], pool=PoolSettings(), batching=batching,
+            cache_dir=folder, on_batch=lambda size, _s: self.batches.append(size),
         )  # fmt: skip
         self.metrics = Metrics()
         self.link = FakeLink()
@@ -69,18 +69,22 @@ class Bench:
         replies = Downlink()
         replies.through(self.link)
         memory = AnswerMemory(remembered_max)
-        desk = Desk(Catalog([self.served]), memory, self.lookup, self.metrics)
+        desk = Desk(self.pool, memory, self.lookup, self.metrics)
         self.inbox = Inbox(desk, replies, self.writer, self.metrics)
+
+    @property
+    def served(self) -> Served:
+        return self.pool.find("tiny-cloud")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Drained at the end, as the service does it."""
+        await self.pool.start()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.served.batcher.run())
             tasks.create_task(self.writer.run())
             yield
             await self.inbox.finish()
-            self.served.batcher.drain()
+            await self.pool.close()
             self.writer.drain()
 
     def close(self) -> None:
@@ -227,11 +231,11 @@ def test_a_crash_between_publishing_and_storing_only_answers_twice(tmp_path: Pat
 
     async def until_published() -> None:
         crashed.table.away = True
+        await crashed.pool.start()
         async with asyncio.timeout(10):
-            batching = asyncio.create_task(crashed.served.batcher.run())
             crashed.inbox.take(crashed.link.delivery("first", e))
             await settled(lambda: bool(crashed.link.sent))
-            batching.cancel()  # and with the loop everything in hand, as a kill would
+        # and with the loop everything in hand ends, as with a kill
 
     asyncio.run(until_published())
     crashed.close()
@@ -350,16 +354,16 @@ def test_overload_is_a_prompt_refusal_that_says_when_to_come_again(tmp_path: Pat
 
 def test_a_fault_of_ours_is_a_refusal_to_come_again_and_the_rest_goes_on(tmp_path: Path) -> None:
     b = Bench(tmp_path)
-    whole = b.served.batcher._predict
-
-    def faulty(samples: Sequence[Pixels]) -> Sequence[Floats]:
-        if any(sample.max() == 0 for sample in samples):
-            raise ZeroDivisionError
-        return whole(samples)
-
-    b.served.batcher._predict = faulty
 
     async def scenario(b: Bench) -> None:
+        whole = b.served.batcher._predict
+
+        def faulty(rows: Sequence[Rows]) -> Outputs:
+            if any(each.max() == 0 for each in rows):
+                raise ZeroDivisionError
+            return whole(rows)
+
+        b.served.batcher._predict = faulty
         b.inbox.take(b.link.delivery("bad", escalation()))
         b.inbox.take(b.link.delivery("good", escalation(payload=IMAGE)))
 
@@ -373,12 +377,12 @@ def test_a_fault_of_ours_is_a_refusal_to_come_again_and_the_rest_goes_on(tmp_pat
 def test_an_answer_that_is_not_finite_is_no_answer(tmp_path: Path) -> None:
     b = Bench(tmp_path)
 
-    def overflowing(samples: Sequence[Pixels]) -> Sequence[Floats]:
-        return [np.full(3, np.nan, np.float32) for _ in samples]
-
-    b.served.batcher._predict = overflowing
+    def overflowing(rows: Sequence[Rows]) -> Outputs:
+        nothing = np.full((len(rows), 3), np.nan, np.float32)
+        return Outputs(nothing, nothing)
 
     async def scenario(b: Bench) -> None:
+        b.served.batcher._predict = overflowing
         b.inbox.take(b.link.delivery("bad", escalation(payload=IMAGE)))
 
     play(b, scenario)

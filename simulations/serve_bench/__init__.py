@@ -1,0 +1,1 @@
+"""`make bench-serve`: the cloud's inference tier beside the servers its users would pick instead."""

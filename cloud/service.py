@@ -9,7 +9,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from cloud.api.app import ModelStatus, Status, application, listening
+from cloud.api.app import ApiServer, Parts, listening
+from cloud.api.schemas import ModelStatus, Status
 from cloud.broker.launch import BrokerAddress, broker_running
 from cloud.config import Config
 from cloud.ingest.desk import Desk
@@ -17,6 +18,7 @@ from cloud.ingest.downlink import Downlink
 from cloud.ingest.inbox import Inbox
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
+from cloud.serving.inference import Inference
 from cloud.serving.pool import ModelPool
 from cloud.store.feedback import Bounds, FeedbackTable, Written
 from cloud.store.lookup import AnswerLookup
@@ -61,26 +63,32 @@ class Service:
             config.state_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Unavailable(f"state_dir {config.state_dir}: {error.strerror}") from error
-        app = application(self.status, self._metrics)
+        pool = self._pool = self._new_pool()
+        parts = Parts(pool, Inference(), self.status, self._metrics, config.batching)
         async with (
-            listening(app, config.api.host, config.api.port) as api,
+            ApiServer(parts, config.api).serving() as protocol,
+            listening(protocol, config.api.host, config.api.port) as api,
             broker_running(config.broker) as address,
         ):
             scheme = "mqtts" if address.tls else "mqtt"
             self._broker = f"{scheme}://{address.host}:{address.port}"
             self._address = address
-            self._pool = await self._loaded()
+            try:
+                await pool.start()
+            except BaseException:
+                await pool.close()
+                raise
             table = FeedbackTable(
                 config.store_url, Bounds(config.store.rows_max, config.store.bytes_max)
             )
             await asyncio.to_thread(table.open)
             lookup = AnswerLookup(table)
             try:
-                return await self._serve(self._pool, table, lookup, address, api)
+                return await self._serve(pool, table, lookup, address, api)
             finally:
                 lookup.close()
                 table.close()
-                await self._pool.close()
+                await pool.close()
 
     def read_access_again(self) -> None:
         """Have the broker read its password and ACL files again, if it is ours."""
@@ -92,6 +100,7 @@ class Service:
         because = (
             "shutting down" if self._stop.is_set()
             else "models are loading" if pool is None
+            else pool.why_not_ready if not pool.ready
             else "the broker is not connected" if not self._link_up.is_set()
             else "the feedback store is down" if self._writer is None or not self._writer.up
             else None
@@ -113,21 +122,15 @@ class Service:
             ),
         )  # fmt: skip
 
-    async def _loaded(self) -> ModelPool:
+    def _new_pool(self) -> ModelPool:
         def on_batch(size: int, _run_s: float) -> None:
             self._metrics.batch_size.observe(size)
 
         config = self._config
-        pool = ModelPool(
+        return ModelPool(
             config.models, pool=config.pool, batching=config.batching,
             cache_dir=config.state_dir / "engines", on_batch=on_batch,
         )  # fmt: skip
-        try:
-            await pool.start()
-        except BaseException:
-            await pool.close()
-            raise
-        return pool
 
     async def _serve(
         self,

@@ -36,7 +36,7 @@ def write_answer(
     """
     parts = answer_parts(asked, manifest, outputs, source)
     sizes = [_size(part) for part in parts]
-    rows = len(outputs.probabilities)
+    rows = len(outputs.logits)
     data = {
         name: _json_data(name, manifest, outputs, source)
         for name, binary in asked.wanted if not binary
@@ -92,7 +92,7 @@ def _binary(name: str, manifest: Manifest, outputs: Outputs, source: str) -> Par
         case "label":
             return b"".join(map(_counted, _labels(manifest, outputs)))
         case "source":
-            return _counted(source) * len(outputs.probabilities)
+            return _counted(source) * len(outputs.logits)
         case _:
             return np.ascontiguousarray(_numbers(name, manifest, outputs)).data
 
@@ -102,7 +102,7 @@ def _json_data(name: str, manifest: Manifest, outputs: Outputs, source: str) -> 
         case "label":
             return _labels(manifest, outputs)
         case "source":
-            return [source] * len(outputs.probabilities)
+            return [source] * len(outputs.logits)
         case _:
             return list(_numbers(name, manifest, outputs).reshape(-1).tolist())
 

@@ -1,86 +1,167 @@
-"""The HTTP application: health in the Open Inference Protocol's paths, metrics, status."""
+"""The HTTP application: the table of routes, its middlewares, and the socket it listens on."""
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict
+from aiohttp.web_protocol import RequestHandler
 
-from cloud.api.problems import reporting
+from cloud.api import results
+from cloud.api.connections import Connections
+from cloud.api.infer import InferRoutes
+from cloud.api.metrics import ApiMetrics
+from cloud.api.middleware import guarding, identifying, reporting, response_of
+from cloud.api.models import ModelRoutes
+from cloud.api.operations import OperationsRoutes
+from cloud.api.problems import Problem, http_problem
+from cloud.api.repository import RepositoryRoutes
+from cloud.api.routes import Route
+from cloud.api.schemas import Status
+from cloud.api.settings import Api
+from cloud.api.statistics import CallStatistics
+from cloud.gateway.gateway import Gateway
+from cloud.gateway.roles import Role
+from cloud.jobs.desk import JobDesk
 from cloud.monitoring.metrics import Metrics
+from cloud.serving.inference import Inference
+from cloud.serving.pool import ModelPool
+from cloud.serving.settings import Batching
 from shared.errors import InUse
 from shared.http_noise import quiet_logger
 
-METRICS = web.AppKey("metrics", Metrics)
-_BODY_BYTES_MAX = 64 * 1024  # nothing here takes a body yet
-_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+DRAIN_S_MAX = 5.0
 
 
-class ModelStatus(BaseModel):
-    model_config = ConfigDict(frozen=True, protected_namespaces=())
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the API is the outside of. No gateway: everybody may do everything."""
 
-    name: str
-    version: str
-    answers_for: tuple[str, ...]
-    variant: str
-    why: str
-    queue_depth: int
-    batch_ms: dict[int, float]
-
-
-class Status(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    ready: bool
-    not_ready_because: str | None
-    broker: str | None
-    in_hand: int
-    store_up: bool
-    models: tuple[ModelStatus, ...]
+    pool: ModelPool
+    inference: Inference
+    status: Callable[[], Status]
+    metrics: Metrics
+    batching: Batching
+    gateway: Gateway | None = None
+    jobs: JobDesk | None = None
 
 
-def application(status: Callable[[], Status], metrics: Metrics) -> web.Application:
-    async def live(_: web.Request) -> web.Response:
-        return web.json_response({"live": True})
+class ApiServer:
+    """The application with what both lanes share: `connections`, `statistics`, `count`."""
 
-    async def ready(_: web.Request) -> web.Response:
-        now = status()
-        body = {"ready": now.ready, "because": now.not_ready_because}
-        return web.json_response(body, status=200 if now.ready else 503)
+    def __init__(self, parts: Parts, settings: Api) -> None:
+        """Needs no running loop. Registers its metrics in that of `parts`."""
+        self._settings, self._metrics = settings, parts.metrics
+        self.api_metrics = ApiMetrics(parts.metrics.registry)
+        self.connections = Connections(settings, self.api_metrics)
+        self.statistics = CallStatistics()
+        operations = OperationsRoutes(parts.status, parts.metrics)
+        self.routes = list(self._routes(parts, operations))
+        operations.describe(self.routes)
+        self._runner = web.AppRunner(
+            self._application(parts.gateway), access_log=None, shutdown_timeout=DRAIN_S_MAX
+        )
 
-    async def numbers(_: web.Request) -> web.Response:
-        for model in status().models:
-            metrics.queue_depth.labels(model.name).set(model.queue_depth)
-        return web.Response(body=metrics.text(), headers={"Content-Type": _CONTENT_TYPE})
+    def count(self, problem: Problem) -> None:
+        """An answer that is a problem, of either lane."""
+        self.api_metrics.problems.labels(str(problem.status.value), problem.kind).inc()
+        self._metrics.http_refused.labels(str(problem.status.value)).inc()
 
-    async def state(_: web.Request) -> web.Response:
-        return web.Response(text=status().model_dump_json(), content_type="application/json")
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[Callable[[], asyncio.Protocol]]:
+        """A factory of protocols that answer whatever comes, within the bounds of connections.
 
-    app = web.Application(client_max_size=_BODY_BYTES_MAX, middlewares=[reporting(metrics)])
-    app[METRICS] = metrics
-    app.router.add_get("/v2/health/live", live)
-    app.router.add_get("/v2/health/ready", ready)
-    app.router.add_get("/metrics", numbers)
-    app.router.add_get("/v1/status", state)
-    return app
+        On the way out requests in hand get `DRAIN_S_MAX` seconds.
+        """
+        await self._runner.setup()
+        try:
+            server, loop = self._runner.server, asyncio.get_running_loop()
+            assert server is not None
+            logger = quiet_logger(self._metrics.http_unreadable.inc)
+
+            def protocol() -> asyncio.Protocol:
+                return _Protocol(
+                    server, loop=loop, logger=logger, auto_decompress=False,
+                    access_log=None,  # type: ignore[arg-type]  # aiohttp's word for none
+                    keepalive_timeout=self._settings.idle_s_max,
+                    lingering_time=self._settings.linger_s_max,
+                )  # fmt: skip
+
+            yield self.connections.guarding(protocol)
+        finally:
+            await self._runner.cleanup()
+
+    def _routes(self, parts: Parts, operations: OperationsRoutes) -> Iterator[Route]:
+        def why_not_ready() -> str | None:
+            return parts.status().not_ready_because
+
+        yield from ModelRoutes(parts.pool, self.statistics, parts.batching, why_not_ready).routes()
+        yield from InferRoutes(
+            parts.pool, parts.inference, parts.jobs, self._settings, self.statistics,
+            parts.metrics.stage,
+        ).routes()  # fmt: skip
+        yield from RepositoryRoutes(parts.pool, self._settings).routes()
+        if parts.jobs is not None:
+            yield from results.routes(parts.jobs)
+        yield from operations.routes()
+
+    def _application(self, gateway: Gateway | None) -> web.Application:
+        roles: dict[web.AbstractRoute, Role | None] = {}
+        app = web.Application(
+            middlewares=[
+                identifying(self.connections), reporting(self.count), guarding(gateway, roles),
+            ]
+        )  # fmt: skip
+        for route in self.routes:
+            resource = app.router.add_resource(route.path)
+            added = resource.add_route(route.method, route.handler, expect_handler=_later)
+            roles[added] = route.role
+        return app
 
 
 @asynccontextmanager
-async def listening(app: web.Application, host: str, port: int) -> AsyncGenerator[str]:
-    """Serve until the block ends; gives the URL. Raises `InUse` for a port that is taken."""
-    unreadable = app[METRICS].http_unreadable
-    runner = web.AppRunner(
-        app, access_log=None, shutdown_timeout=5, logger=quiet_logger(unreadable.inc)
-    )
-    await runner.setup()
+async def listening(
+    factory: Callable[[], asyncio.Protocol], host: str, port: int, *, shared: bool = False
+) -> AsyncGenerator[str]:
+    """Accept until the block ends; gives the URL. Raises `InUse` for a port that is taken.
+
+    `shared`: other processes listen on the same port (SO_REUSEPORT).
+    """
     try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise InUse(f"api: cannot listen on {host}:{port}: {error.strerror}") from error
-        bound = runner.addresses[0]
-        yield f"http://{host}:{bound[1]}"
+        listener = await asyncio.get_running_loop().create_server(
+            factory, host, port, backlog=1024, reuse_port=shared or None
+        )
+    except OSError as error:
+        raise InUse(
+            f"api: cannot listen on {host}:{port}: {error.strerror}; "
+            "set api.host and api.port to an address that is free, or the port to 0"
+        ) from error
+    try:
+        yield f"http://{host}:{listener.sockets[0].getsockname()[1]}"
     finally:
-        await runner.cleanup()
+        listener.close()
+
+
+class _Protocol(RequestHandler):
+    """aiohttp's, whose own refusals (bytes that are no request) are problems, too."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        super().handle_error(request, status, exc, message)  # logs, and raises once bytes are out
+        detail = " ".join((message or "").split())[:200] or HTTPStatus(status).phrase
+        response = response_of(http_problem(HTTPStatus(status), detail), "")
+        response.force_close()
+        return response
+
+
+async def _later(_: web.Request) -> None:
+    """`Expect: 100-continue` is answered where a body is read, when nothing speaks against it."""

@@ -1,15 +1,22 @@
-"""Errors as problem details (RFC 9457), from one table."""
+"""Errors as problem details (RFC 9457): the one place where an error meets a status code.
 
-import logging
+Without a transport: both lanes write what this says. The member `error` repeats the detail, because
+that is where clients of the Open Inference Protocol look.
+"""
+
+import json
+import math
+from dataclasses import dataclass
 from http import HTTPStatus
 
-from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
-
-from cloud.monitoring.metrics import Metrics
 from shared.errors import (
     DeadlineMissed,
+    Disconnected,
+    Forbidden,
     HybridgeError,
+    InUse,
+    Malformed,
+    NotTrusted,
     Overloaded,
     Refused,
     TooLarge,
@@ -17,46 +24,92 @@ from shared.errors import (
     Unknown,
 )
 
-log = logging.getLogger(__name__)
-
-STATUS: tuple[tuple[type[HybridgeError], HTTPStatus], ...] = (
-    (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
-    (Unknown, HTTPStatus.NOT_FOUND),
-    (Refused, HTTPStatus.BAD_REQUEST),
-    (Overloaded, HTTPStatus.TOO_MANY_REQUESTS),
-    (DeadlineMissed, HTTPStatus.GATEWAY_TIMEOUT),
-    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
-)
-"""The first row that fits."""
+CONTENT_TYPE = "application/problem+json"
+_TYPE = "urn:hybridge:problem:"
+_CHALLENGE = 'Bearer realm="hybridge"'
 
 
-def problem(status: HTTPStatus, detail: str) -> web.Response:
-    return web.json_response(
-        {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail},
-        status=status,
-        content_type="application/problem+json",
-    )
+class SlowBody(Refused):
+    """A body that did not arrive within its time; only HTTP has these."""
 
 
-def reporting(metrics: Metrics) -> Middleware:
-    """Middleware: every error leaves as a problem document, counted."""
+class UnknownEncoding(Refused):
+    """A `Content-Encoding` that is not read here."""
 
-    @web.middleware
-    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            answer = problem(HTTPStatus(error.status), error.text or error.reason)
-            if allow := error.headers.get("Allow"):
-                answer.headers["Allow"] = allow
-        except HybridgeError as error:
-            answer = problem(next(s for kind, s in STATUS if isinstance(error, kind)), str(error))
-        except Exception:
-            log.exception("request_failed", extra={"path": request.path[:200]})
-            answer = problem(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of this server; see its log"
-            )
-        metrics.http_refused.labels(str(answer.status)).inc()
-        return answer
 
-    return middleware
+TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
+    Malformed: (HTTPStatus.BAD_REQUEST, "malformed"),
+    TooLarge: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large"),
+    Unknown: (HTTPStatus.NOT_FOUND, "unknown"),
+    NotTrusted: (HTTPStatus.UNAUTHORIZED, "not-trusted"),
+    Forbidden: (HTTPStatus.FORBIDDEN, "forbidden"),
+    InUse: (HTTPStatus.CONFLICT, "in-use"),
+    SlowBody: (HTTPStatus.REQUEST_TIMEOUT, "slow-body"),
+    UnknownEncoding: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unknown-encoding"),
+    Refused: (HTTPStatus.BAD_REQUEST, "refused"),
+    Overloaded: (HTTPStatus.TOO_MANY_REQUESTS, "overloaded"),
+    DeadlineMissed: (HTTPStatus.GATEWAY_TIMEOUT, "deadline-missed"),
+    Disconnected: (HTTPStatus.SERVICE_UNAVAILABLE, "disconnected"),
+    Unavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
+}
+"""An error of another class has the row of its nearest ancestor."""
+
+_BUG = (HTTPStatus.INTERNAL_SERVER_ERROR, "bug")
+_CLOSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`kind` is the last part of `type`, one of a bounded set of words."""
+
+    status: HTTPStatus
+    kind: str
+    detail: str
+    retry_after_s: float | None = None
+
+    @property
+    def closes(self) -> bool:
+        """Its request's body was not read to the end, so the connection cannot be used on."""
+        return self.status in _CLOSING
+
+    @property
+    def headers(self) -> dict[str, str]:
+        headers = {"Content-Type": CONTENT_TYPE}
+        if self.status is HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = _CHALLENGE
+        if self.status is HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
+            headers["Accept-Encoding"] = "gzip, deflate, zstd"
+        if self.retry_after_s is not None:  # whole seconds are the header's unit (RFC 9110, 10.2.3)
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after_s)))
+        return headers
+
+    def body(self, request_id: str) -> bytes:
+        """The document; `instance` is the request, as the log names it; "" where there is none yet."""
+        document: dict[str, str | int | float] = {
+            "type": _TYPE + self.kind,
+            "title": self.status.phrase,
+            "status": self.status.value,
+            "detail": self.detail,
+            "error": self.detail,
+        }
+        if request_id:
+            document["instance"] = request_id
+        if self.retry_after_s is not None:
+            document["retry_after_s"] = round(self.retry_after_s, 3)
+        return json.dumps(document).encode()
+
+
+def problem_of(error: Exception) -> Problem:
+    """A bug (anything that is no `HybridgeError`) says nothing of itself to the caller."""
+    if not isinstance(error, HybridgeError):
+        return Problem(*_BUG, "this is our fault; the server's log says more under this request id")
+    status, kind = next((TABLE[k] for k in type(error).__mro__ if k in TABLE), _BUG)
+    retry_after_s = error.retry_after_s if isinstance(error, Unavailable) else None
+    if retry_after_s is None and status is HTTPStatus.TOO_MANY_REQUESTS:
+        retry_after_s = 1.0  # a bounded queue is empty again long before
+    return Problem(status, kind, str(error), retry_after_s)
+
+
+def http_problem(status: HTTPStatus, detail: str) -> Problem:
+    """What HTTP itself refuses: no such path, no such method, bytes that are no request."""
+    return Problem(status, status.phrase.lower().replace(" ", "-"), detail)

@@ -1,0 +1,129 @@
+"""The inference route behind aiohttp: the same calls as in the fast lane, and all unusual ones."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from aiohttp import web
+
+from cloud.api import bodies, schemas
+from cloud.api.answer import write_answer
+from cloud.api.call import InferCall, Tier, read_call
+from cloud.api.middleware import CALLER, IDENTITY, caller_of
+from cloud.api.routes import Route, versioned
+from cloud.api.settings import Api
+from cloud.api.statistics import CallStatistics
+from cloud.gateway.roles import Role
+from cloud.jobs.desk import JobDesk
+from cloud.jobs.routes import accepted
+from cloud.monitoring.stage_times import StageTimes
+from cloud.serving.inference import Answer, Inference
+from cloud.serving.pool import ModelPool
+from cloud.serving.served import Served
+from shared.errors import Unknown
+from shared.oip.body import HEADER_LENGTH, Encoded
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+_INLINE_BYTES_MAX = 8 * 1024  # reading this much JSON takes half a ms; more leaves the event loop
+OK, ACCEPTED = HTTPStatus.OK, HTTPStatus.ACCEPTED
+
+
+class InferRoutes:
+    def __init__(
+        self,
+        pool: ModelPool,
+        inference: Inference,
+        jobs: JobDesk | None,
+        limits: Api,
+        statistics: CallStatistics,
+        stage: StageTimes,
+    ) -> None:
+        """`jobs` is None where there is no asynchronous tier."""
+        self._pool, self._inference, self._jobs = pool, inference, jobs
+        self._limits, self._statistics, self._stage = limits, statistics, stage
+
+    def routes(self) -> Iterator[Route]:
+        for path in versioned("/infer"):
+            yield Route(
+                "POST", path, self._infer, "Inference", Role.INFER,
+                {OK: schemas.InferResponse, ACCEPTED: schemas.Accepted},
+                takes=schemas.InferRequest, binary=True,
+                problems=(
+                    HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT,
+                ),
+            )  # fmt: skip
+
+    async def _infer(self, request: web.Request) -> web.Response:
+        arrived = time.monotonic()
+        bodies.refuse_declared(request, self._limits)
+        if (caller := request.get(CALLER)) is not None:
+            caller.check_body(request.content_length or 0)
+        served = self._pool.find(request.match_info["model"], request.match_info.get("version"))
+        try:
+            return await self._answered(request, served, arrived)
+        except Exception:
+            self._statistics.failed(served.name, served.version, time.monotonic() - arrived)
+            raise
+
+    async def _answered(self, request: web.Request, served: Served, arrived: float) -> web.Response:
+        body = await bodies.read(request, self._limits)
+        whole = time.monotonic()
+        call = await self._read(body, request.headers.get(HEADER_LENGTH), served)
+        asked, read = call.asked, time.monotonic()
+        self._stage["network"].observe(whole - arrived)
+        self._stage["decode"].observe(read - whole)
+        if asked.tier is Tier.ASYNCHRONOUS:
+            return await self._later(request, served, call, body)
+        deadline = arrived + asked.within_s
+        answer = await self._inference.answer(served, call.rows, deadline, asked.priority)
+        began = time.monotonic()
+        encoded = await self._written(call, served, answer)
+        response = web.Response(body=encoded.body, headers=encoded.headers)
+        response = await bodies.pack(response, request, self._limits)
+        ended = time.monotonic()
+        self._stage["queue"].observe(answer.queue_s)
+        self._stage["model"].observe(answer.run_s)
+        self._stage["encode"].observe(ended - began)
+        self._statistics.answered(
+            served.name, served.version, len(call.rows), answer.source, time.time(),
+            total_s=ended - arrived, decode_s=read - whole, queue_s=answer.queue_s,
+            run_s=answer.run_s, encode_s=ended - began,
+        )  # fmt: skip
+        return response
+
+    async def _read(self, body: bytes, header_length: str | None, served: Served) -> InferCall:
+        signature, limits = served.signature, self._limits.calls
+        json_bytes = len(body)
+        if header_length is not None and header_length.isdecimal():
+            json_bytes = min(json_bytes, int(header_length[:12]))
+        if json_bytes <= _INLINE_BYTES_MAX:
+            return read_call(body, header_length, signature, limits)
+        return await asyncio.to_thread(read_call, body, header_length, signature, limits)
+
+    async def _written(self, call: InferCall, served: Served, answer: Answer) -> Encoded:
+        asked, manifest, outputs = call.asked, served.manifest, answer.outputs
+        if asked.all_binary or outputs.logits.size <= _INLINE_BYTES_MAX // 8:
+            return write_answer(asked, manifest, outputs, served.version, answer.source)
+        return await asyncio.to_thread(
+            write_answer, asked, manifest, outputs, served.version, answer.source
+        )
+
+    async def _later(
+        self, request: web.Request, served: Served, call: InferCall, body: bytes
+    ) -> web.Response:
+        """On disk when this returns; the body was read only to refuse it now and not in hours."""
+        if self._jobs is None:
+            raise Unknown("parameters.tier: 'asynchronous' is not offered here; send fast or full")
+        admitted = await self._jobs.accept(
+            caller_of(request),
+            model=served.name,
+            version=request.match_info.get("version"),
+            body=body,
+            header_length=request.headers.get(HEADER_LENGTH),
+            webhook=call.asked.webhook,
+            idempotency_key=request.headers.get(IDEMPOTENCY_KEY),
+            request_id=request[IDENTITY].request_id,
+            within_s=call.asked.timeout_s,
+        )
+        return accepted(admitted)

@@ -1,0 +1,63 @@
+"""What a route is: where it is, who may ask, what it takes and gives. The API is a table of these,
+from which the router, the gateway and `/openapi.json` are made.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from cloud.gateway.roles import Role
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answer = type[BaseModel] | str
+"""A document, or the media type of something else, or "" for no body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter of the query that may be left out; a number where it has bounds."""
+
+    name: str
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`path` as aiohttp has it: `/v2/models/{model}`."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    role: Role | None  # None: whoever comes
+    answers: Mapping[HTTPStatus, Answer]
+    takes: type[BaseModel] | None = None
+    many: bool = False  # the answer is an array of the document
+    binary: bool = False  # tensors may travel as binary data, both ways
+    problems: Sequence[HTTPStatus] = ()  # of its own, beside those of every route
+    queries: Sequence[Query] = ()
+
+    @property
+    def operation_id(self) -> str:
+        words = [word.strip("{}") for word in self.path.split("/") if word]
+        return "_".join([self.method.lower(), *words]).replace(".", "_")
+
+
+def document(
+    model: BaseModel, status: HTTPStatus = HTTPStatus.OK, *, sparse: bool = False
+) -> web.Response:
+    """`sparse`: members that are None are left out."""
+    return web.Response(
+        body=model.model_dump_json(exclude_none=sparse).encode(), status=status,
+        content_type="application/json",
+    )  # fmt: skip
+
+
+def versioned(path: str) -> tuple[str, str]:
+    """A model's path, and that of one of its versions."""
+    model = "/v2/models/{model}"
+    return model + path, model + "/versions/{version}" + path

@@ -1,27 +1,13 @@
 """Near-line and bulk jobs: two lines that wait for what interactive ones leave over. Pure."""
 
 from collections import deque
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
+
+from cloud.serving.batch import J
 
 NEAR_LINE = 2
-
-
-class Waiting(Protocol):
-    """What a queue must know of a job (`cloud.serving.job.Job` is one)."""
-
-    added: float
-
-    @property
-    def rows(self) -> Sized: ...
-    @property
-    def deadline(self) -> float: ...
-    @property
-    def priority(self) -> int: ...
-
-
-J = TypeVar("J", bound=Waiting)
 
 
 class Background(Generic[J]):

@@ -6,24 +6,20 @@ no future per job: it is told by a call.
 """
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 
 from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules
 from cloud.serving.job import Awaited, Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
-from shared.errors import DeadlineMissed, Unavailable
-from shared.logs import OncePer
-
-log = logging.getLogger(__name__)
+from cloud.serving.telling import Predicted, Telling
+from shared.errors import Unavailable
 
 INLINE_S_MAX = 0.001
 """A batch that is expected to take longer than this leaves the event loop for the worker thread."""
-_LOG_PERIOD_S = 60.0
-_MISSED = "the machine is slower than measured, or others were ahead; send it again"
 
 
 class Draining(Unavailable):
@@ -33,8 +29,8 @@ class Draining(Unavailable):
 class Batcher:
     """One model's queue, on one event loop.
 
-    `predict` gives the outputs of all rows of a batch's jobs, in their order; it may be called in a
-    thread, but by one at a time.
+    `predict` gives the outputs of all rows of a batch's jobs, in their order. It is called on the
+    loop or in a thread, by one at a time; with `lanes`, by as many threads at once.
     """
 
     def __init__(
@@ -44,32 +40,33 @@ class Batcher:
         *,
         rules: BatchRules,
         on_batch: Callable[[int, float], None] = lambda _rows, _run_s: None,
+        lanes: int = 1,
+        inline_s_max: float = INLINE_S_MAX,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`on_batch(rows, run_s)` is called after each batch.
 
+        `inline_s_max`: a batch that is expected to take longer runs in a thread; below 0, all do,
+        as must be where another machine computes. `lanes` above 1 needs that.
         `now` is a clock of its own because uvloop's stands still within a round, to the ms.
         """
         self._predict, self._curve = predict, curve
         self._on_batch, self._now = on_batch, now
-        self._queue = BatchQueue[Job](curve, rules)
+        self._lanes = self._lanes_free = lanes
+        self._inline_s_max = inline_s_max if lanes == 1 else -1.0
+        self._queue = BatchQueue[Job](curve, rules, lanes)
         self._alone: deque[Job] = deque()  # of a batch that failed
-        self._armed = False  # a `_flush` is to come: in this round, or when the thread is done
-        self._in_thread = False
+        self._armed = False  # a `_flush` is to come: in this round, or when a thread is done
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        self._thread: ThreadPoolExecutor | None = None
+        self._timer_at = inf
+        self._threads: ThreadPoolExecutor | None = None
         self._draining = False
         self._finished = asyncio.Event()
-        self._left = dict.fromkeys(("full", "preferred", "idle", "due", "drained", "retried"), 0)
+        self._left = dict.fromkeys(("full", "preferred", "idle", "due", "drained", "again"), 0)
         self._left_by_priority = dict.fromkeys(Priority, 0)
-        self._once = OncePer(_LOG_PERIOD_S)
+        self._telling = Telling()
         self.busy_s = 0.0
         """Seconds in which the model has run."""
-        self.failed_callbacks = 0
-        """Calls of a job's that raised."""
-        self.missed = 0
-        """Jobs that were accepted and then not answered in time."""
 
     @property
     def depth(self) -> int:
@@ -78,13 +75,23 @@ class Batcher:
 
     @property
     def left(self) -> Mapping[str, int]:
-        """Batches by why they left (see `Batch`), and `retried`: one job of a batch that failed."""
+        """Batches by why they left (see `Batch`), and `again`: one job of a batch that failed."""
         return self._left
 
     @property
     def left_by_priority(self) -> Mapping[Priority, int]:
         """Batches by the priority of their most urgent job."""
         return self._left_by_priority
+
+    @property
+    def missed(self) -> int:
+        """Jobs that were accepted and not answered in time."""
+        return self._telling.missed
+
+    @property
+    def failed_callbacks(self) -> int:
+        """Calls that raised: of jobs, or `on_batch`."""
+        return self._telling.raised
 
     def rows_max(self, priority: Priority) -> int:
         """Rows that one job may have; whoever has more splits them."""
@@ -100,7 +107,7 @@ class Batcher:
         self._queue.add(job, self._now())
         if not self._armed:
             self._arm()
-        elif self._in_thread and self._queue.expires_at < self._timer_at:
+        elif self._lanes_free == 0 and self._queue.expires_at < self._timer_at:
             self._wake_at(self._queue.expires_at)
 
     async def infer(
@@ -128,194 +135,133 @@ class Batcher:
         asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
+        """One batch on this loop, or one for each lane that is free."""
         self._armed = False
-        if jobs := self._next():
-            self._run(jobs)
-        else:
-            self._rest()
-
-    def _rest(self) -> None:
-        """Nothing leaves now."""
+        while batch := self._next():
+            if not self._is_long(batch):
+                self._run_here(batch)
+                return
+            self._run_in_thread(batch)
+            if self._lanes_free == 0:
+                return
         if self._queue.depth:
             self._wake_at(self._queue.leaves_at)
-        elif self._draining:
+        elif self._draining and self._lanes_free == self._lanes:
             self._close()
 
-    def _next(self) -> list[Job]:
-        """What leaves now; empty: nothing does."""
+    def _next(self) -> Batch[Job] | None:
+        """What leaves now, without those who have hung up; None: nothing does."""
         while self._alone or self._queue.depth:
             now = self._now()
             if self._alone:
-                jobs, why = self._retry(now), "retried"
+                batch = self._queue.again(self._alone.popleft(), now)
+            elif (taken := self._queue.take(now)) is not None:
+                batch = taken
             else:
-                batch = self._queue.take(now)
-                if batch is None:
+                return None
+            if batch.missed:
+                self._telling.late(batch.missed)
+            for job in batch.jobs:
+                if job.gone:
+                    self._drop_gone(batch)
                     break
-                jobs, why = self._living(batch), batch.why
-            if jobs:
-                self._left[why] += 1
-                self._left_by_priority[min(jobs[0].priority, jobs[-1].priority)] += 1
-                return jobs
-            self._queue.ran(now)
-        return []
+            if batch.jobs:
+                self._left[batch.why] += 1
+                # interactive ones come first, and those who fill up after them, near-line first
+                self._left_by_priority[batch.jobs[0].priority] += 1
+                return batch
+            self._queue.ran(batch, now)
+        return None
 
-    def _living(self, batch: Batch[Job]) -> list[Job]:
-        """Those who still want an answer; the late ones are told."""
-        self._fail_late(batch.missed)
-        return [job for job in batch.jobs if not job.gone]
+    def _drop_gone(self, batch: Batch[Job]) -> None:
+        batch.jobs = [job for job in batch.jobs if not job.gone]
+        batch.rows = sum(len(job.rows) for job in batch.jobs)
 
-    def _retry(self, now: float) -> list[Job]:
-        job = self._alone.popleft()
-        if job.gone:
-            return []
-        if now + self._curve.cost_s(len(job.rows)) > job.deadline:
-            self._fail_late([job])
-            return []
-        return [job]
+    def _is_long(self, batch: Batch[Job]) -> bool:
+        return self._curve.cost_s(batch.rows) > self._inline_s_max
 
-    def _run(self, jobs: list[Job]) -> None:
-        rows = [job.rows for job in jobs]
-        count = sum(map(len, rows))
-        if self._curve.cost_s(count) > INLINE_S_MAX:
-            self._run_in_thread(jobs, rows, count)
-            return
-        started = self._now()
-        try:
-            outputs = self._checked(rows, count)
-        except Exception as error:  # noqa: BLE001  one bad batch must not stop the server
-            self._queue.ran(self._now())
-            self._failed(jobs, error)
-        else:
-            ended = self._now()
-            self._ran(count, started, ended)
-            self._answer(jobs, outputs, started, ended - started)
+    def _run_here(self, batch: Batch[Job]) -> None:
+        ran = self._predicted(batch)
+        self._account(batch, ran)
+        self._telling.ended(batch, ran)
         if not self._armed and (self._alone or self._queue.depth or self._draining):
             self._arm()  # after a round for the loop, to read and to send
 
-    def _run_in_thread(self, jobs: list[Job], rows: list[Rows], count: int) -> None:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
-        self._armed = self._in_thread = True
-        self._timer_at = float("inf")
-        self._wake_at(self._queue.expires_at)
+    def _run_in_thread(self, batch: Batch[Job]) -> None:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._lanes, thread_name_prefix="model")
+        self._lanes_free -= 1
+        if self._lanes_free == 0:
+            self._armed = True
+            self._wake_at(self._queue.expires_at)
         loop = asyncio.get_running_loop()
 
         def work() -> None:
-            outputs: Outputs | Exception
-            started = self._now()
-            try:
-                outputs = self._checked(rows, count)
-            except Exception as error:  # noqa: BLE001  one bad batch must not stop the server
-                outputs = error
-            ended = self._now()
-            loop.call_soon_threadsafe(self._thread_done, jobs, count, outputs, started, ended)
+            loop.call_soon_threadsafe(self._thread_done, batch, self._predicted(batch))
 
-        self._thread.submit(work)
+        self._threads.submit(work)
 
-    def _thread_done(
-        self, jobs: list[Job], count: int, outputs: Outputs | Exception,
-        started: float, ended: float,
-    ) -> None:  # fmt: skip
+    def _thread_done(self, batch: Batch[Job], ran: Predicted) -> None:
         """The thread gets its next batch before these answers are handed on."""
-        self._in_thread = False
-        if isinstance(outputs, Exception):
-            self._queue.ran(ended)
-            self._failed(jobs, outputs)
-        else:
-            self._ran(count, started, ended)
+        self._lanes_free += 1
+        self._account(batch, ran)
         following = self._next()
-        started_next = self._is_long(following)
-        if started_next:
-            self._run(following)
-        if not isinstance(outputs, Exception):
-            self._answer(jobs, outputs, started, ended - started)
-        if started_next:
+        if following is not None and self._is_long(following):
+            self._run_in_thread(following)
+            self._telling.ended(batch, ran)
             return
+        self._telling.ended(batch, ran)
         self._armed = False
-        if following:
-            self._run(following)
-        elif self._alone or self._queue.depth or self._draining:
+        if following is not None:
+            self._run_here(following)
+        else:
             self._flush()  # the answers may have brought work
 
-    def _is_long(self, jobs: list[Job]) -> bool:
-        return self._curve.cost_s(sum(len(job.rows) for job in jobs)) > INLINE_S_MAX
+    def _predicted(self, batch: Batch[Job]) -> Predicted:
+        outputs: Outputs | Exception
+        started = self._now()
+        try:
+            outputs = self._predict([job.rows for job in batch.jobs])
+            if len(outputs.logits) != batch.rows:
+                outputs = ValueError(
+                    f"{len(outputs.logits)} outputs for a batch of {batch.rows} rows"
+                )
+        except Exception as error:  # noqa: BLE001  one bad batch must not stop the server
+            outputs = error
+        return outputs, started, self._now()
 
-    def _checked(self, rows: list[Rows], count: int) -> Outputs:
-        outputs = self._predict(rows)
-        if len(outputs.logits) != count:
-            raise ValueError(f"{len(outputs.logits)} outputs for a batch of {count} rows")
-        return outputs
-
-    def _ran(self, count: int, started: float, ended: float) -> None:
+    def _account(self, batch: Batch[Job], ran: Predicted) -> None:
+        outputs, started, ended = ran
         self.busy_s += ended - started
-        self._curve.observe(count, ended - started)
-        self._queue.ran(ended)
-        try:
-            self._on_batch(count, ended - started)
-        except Exception as error:  # noqa: BLE001
-            self._raised(error, "on_batch")
-
-    def _failed(self, jobs: list[Job], error: Exception) -> None:
-        """The sample that is to blame fails alone."""
-        if len(jobs) == 1:
-            self._fail(jobs[0], error)
+        if isinstance(outputs, Exception):
+            if len(batch.jobs) > 1:  # so that the sample that is to blame fails alone
+                self._alone.extend(batch.jobs)
         else:
-            self._alone.extend(jobs)
-
-    def _answer(self, jobs: list[Job], outputs: Outputs, started: float, run_s: float) -> None:
-        at = 0
-        for job in jobs:
-            end = at + len(job.rows)
-            try:
-                job.answered(Ran(outputs[at:end], started - job.added, run_s))
-            except Exception as error:  # noqa: BLE001  whatever it is, it is its own
-                self._raised(error, "answered")
-            at = end
-
-    def _fail_late(self, jobs: list[Job]) -> None:
-        self.missed += len(jobs)
-        for job in jobs:
-            self._fail(job, DeadlineMissed(_MISSED))
-
-    def _fail(self, job: Job, error: Exception) -> None:
-        try:
-            job.failed(error)
-        except Exception as raised:  # noqa: BLE001  whatever it is, it is its own
-            self._raised(raised, "failed")
-
-    def _raised(self, error: Exception, which: str) -> None:
-        """A closed transport raises when it is written to; its batch mates get their answers."""
-        self.failed_callbacks += 1
-        held = self._once.admits(which, time.monotonic())
-        if held is not None:
-            log.error(
-                "batch_callback_raised", extra={"callback": which, "held": held}, exc_info=error
-            )
+            self._curve.observe(batch.rows, ended - started)
+            self._telling.counted(self._on_batch, batch.rows, ended - started)
+        self._queue.ran(batch, ended)
 
     def _wake_at(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._timer_at = at
-        if at == float("inf"):
+        if at == inf:
             return
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(max(0.0, at - self._now()), self._woken)
 
     def _woken(self) -> None:
-        """A wait for company is over, or somebody's time is up while the thread is busy."""
-        self._timer = None
-        if not self._in_thread:
-            if not self._armed:
-                self._flush()
-            return
-        self._fail_late(self._queue.expire(self._now()))
-        self._wake_at(self._queue.expires_at)
+        """A wait for company is over, or somebody's time is up while every lane is busy."""
+        self._timer, self._timer_at = None, inf
+        if self._lanes_free == 0:
+            self._telling.late(self._queue.expire(self._now()))
+            self._wake_at(self._queue.expires_at)
+        elif not self._armed:
+            self._flush()
 
     def _close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._thread is not None:
-            self._thread.shutdown(wait=False)
+        self._wake_at(inf)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
         self._finished.set()

@@ -66,7 +66,7 @@ class Peer:
     @property
     def python(self) -> Path:
         if not self.environment:
-            return Path(sys.executable)
+            return python_of_ours()
         return PEERS_FOLDER / self.environment / "bin" / "python"
 
 
@@ -191,6 +191,11 @@ FRONT: Final = ("mosec", "triton", "bare", "bare-2", "echo")
 BEHIND: Final = ("mlserver", "litserve", "bentoml", "ray", "kserve")
 """An order of magnitude behind: one at a time, so that their idling costs nobody anything."""
 DEFAULT: Final = FRONT + BEHIND
+
+
+def python_of_ours() -> Path:
+    """The interpreter of this process."""
+    return Path(sys.executable)
 
 
 def _python() -> str:

@@ -21,7 +21,7 @@ from simulations.serve_bench.peers import REPOSITORY, Launch, Peer, Place
 from simulations.serve_bench.servers.session import MODEL, PORT, WORKERS
 from simulations.serve_bench.wire_forms import Request, answer, request
 
-_START_S: Final = 90.0
+_START_S: Final = 60.0
 _TOLERANCE: Final = 1e-3
 _QUIET: Final = {
     "BENTOML_DO_NOT_TRACK": "True", "DO_NOT_TRACK": "1", "ORT_DISABLE_TELEMETRY": "1",

@@ -52,9 +52,7 @@ class StageTimes(Collector):
         return self._stages[stage]
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        family = HistogramMetricFamily(
-            "hybridge_stage_seconds", "Time by stage", labels=["stage"]
-        )
+        family = HistogramMetricFamily("hybridge_stage_seconds", "Time by stage", labels=["stage"])
         for stage, time in self._stages.items():
             family.add_metric([stage], _cumulative(time.counts), time.sum_s)
         yield family

@@ -15,7 +15,8 @@ _KEPT_MAX = 512  # heads; a client whose heads all differ must not fill memory
 
 _INFER = re.compile(rb"/v2/models/([^/?#]+)(?:/versions/([^/?#]+))?/infer")
 _UNUSUAL = frozenset({
-    b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"origin", b"idempotency-key",
+    b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"origin", b"sec-fetch-site",
+    b"idempotency-key",
 })  # fmt: skip
 _TAKEN = {
     b"content-length": "length",
@@ -35,6 +36,7 @@ class Head:
     model: str
     version: str | None
     length: int  # bytes of body that follow
+    json_bytes: int  # of those, how many are JSON; all, where `header_length` is none or nonsense
     header_length: str | None
     authorization: str | None
     api_key: str | None
@@ -89,6 +91,7 @@ class _Reading:
         return replace(
             _NOTHING, model=unquote(model), length=int(length),
             version=None if version is None else unquote(version.decode("ascii", "replace")),
+            json_bytes=_json_bytes(self._fields.get("header_length"), int(length)),
             **self._fields,
         )  # fmt: skip
 
@@ -114,4 +117,10 @@ class _Reading:
         self._body_or_end = True
 
 
-_NOTHING = Head("", None, 0, None, None, None, None, None)
+def _json_bytes(header_length: str | None, length: int) -> int:
+    if header_length is None or not _LENGTH.fullmatch(header_length):
+        return length
+    return min(int(header_length), length)
+
+
+_NOTHING = Head("", None, 0, 0, None, None, None, None, None)

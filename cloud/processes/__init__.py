@@ -1,0 +1,1 @@
+"""Several serving processes behind one port: a parent that starts, watches and ends them."""

@@ -69,12 +69,7 @@ def answer_header(
     left = iter(sizes)
     members = list[Document]()
     for name, binary in asked.wanted:
-        vector = name == manifest.outputs[0].name or name == "probabilities"
-        member: Document = {
-            "name": name,
-            "datatype": "FP32" if vector else _DERIVED[name],
-            "shape": [rows, len(manifest.labels)] if vector else [rows],
-        }
+        member: Document = {"name": name} | _kind(name, manifest, rows)
         if binary:
             member["parameters"] = {"binary_data_size": next(left)}
         else:
@@ -85,6 +80,15 @@ def answer_header(
         document["id"] = asked.id
     document["parameters"] = {"source": source}
     return dump({**document, "outputs": members})
+
+
+def _kind(name: str, manifest: Manifest, rows: int) -> Document:
+    raw = manifest.outputs[0]
+    if name == raw.name:
+        return {"datatype": "FP32", "shape": [rows, *raw.shape]}
+    if name == "probabilities":
+        return {"datatype": "FP32", "shape": [rows, len(manifest.labels)]}
+    return {"datatype": _DERIVED[name], "shape": [rows]}
 
 
 def _binary(name: str, manifest: Manifest, outputs: Outputs, source: str) -> Part:

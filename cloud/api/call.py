@@ -124,7 +124,7 @@ def _wanted(
 ) -> tuple[tuple[str, bool], ...]:
     offered = signature.output_names
     if tier is Tier.FAST and not request.outputs:
-        offered = tuple(name for name in offered if name in FAST_OUTPUTS)
+        offered = tuple(name for name in offered if name in FAST_OUTPUTS) or offered
     return request.wanted(offered)
 
 

@@ -78,8 +78,8 @@ def reporting(count: Callable[[Problem], None]) -> Middleware:
         except HybridgeError as error:
             problem = problem_of(error)
         except web.HTTPException as error:  # what aiohttp refuses by itself
-            problem = http_problem(HTTPStatus(error.status), error.text or error.reason)
             allow = error.headers.get("Allow")
+            problem = http_problem(HTTPStatus(error.status), _words(error, allow))
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:  # its chain goes to the log, not to the caller
@@ -93,6 +93,14 @@ def reporting(count: Callable[[Problem], None]) -> Middleware:
         return response
 
     return middleware
+
+
+def _words(error: web.HTTPException, allow: str | None) -> str:
+    if error.status == HTTPStatus.NOT_FOUND:
+        return "there is nothing at this path; /openapi.json says what there is"
+    if allow:
+        return f"this path takes {allow}"
+    return error.text or error.reason
 
 
 def guarding(

@@ -1,119 +1,139 @@
 """The real application over a real socket."""
 
 import asyncio
-import json
-import socket
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+import re
+from pathlib import Path
 
 import pytest
 
-from cloud.api.app import Status, application, listening
-from cloud.monitoring.metrics import Metrics
+from cloud.api.app import listening
+from cloud.api.schemas import Status
 from shared.errors import InUse, Unavailable
+from tests.cloud.api.servers import INFER, Running, server, status, tensor
+
+ID = re.compile("[0-9a-f]{16}")
+WORDS = "there is nothing at this path; /openapi.json says what there is"
 
 
-def status(because: str | None = None) -> Status:
-    return Status(
-        name="w", ready=because is None, not_ready_because=because, broker=None, in_hand=0,
-        store_up=True, models=(),
-    )  # fmt: skip
+def test_it_lives_before_it_is_ready(folder: Path) -> None:
+    with server(folder, state=lambda: status("models are loading")) as running:
+        assert running.get("/v2/health/live").status == 200
+        answer = running.get("/v2/health/ready")
+        assert (answer.status, answer.json) == (
+            503, {"ready": False, "because": "models are loading"},
+        )  # fmt: skip
+        assert running.get("/v2/models/tiny-cloud/ready").status == 503
 
 
-def get(
-    path: str, now: Callable[[], Status] = status, method: str = "GET"
-) -> tuple[int, str, dict[str, object] | str]:
-    def call(url: str) -> tuple[int, str, str]:
-        request = urllib.request.Request(url + path, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.status, answer.headers.get_content_type(), answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.headers.get_content_type(), error.read().decode()
-
-    async def main() -> tuple[int, str, str]:
-        async with listening(application(now, Metrics()), "127.0.0.1", 0) as url:
-            return await asyncio.to_thread(call, url)
-
-    code, kind, body = asyncio.run(main())
-    return code, kind, json.loads(body) if kind.endswith("json") else body
+def test_it_is_ready(running: Running) -> None:
+    answer = running.get("/v2/health/ready")
+    assert (answer.status, answer.json) == (200, {"ready": True, "because": None})
 
 
-def test_it_lives_before_it_is_ready() -> None:
-    def loading() -> Status:
-        return status("models are loading")
-
-    assert get("/v2/health/live", loading)[0] == 200
-    code, _, body = get("/v2/health/ready", loading)
-    assert (code, body) == (503, {"ready": False, "because": "models are loading"})
-    assert get("/v2/health/ready")[0] == 200
+def test_metrics_are_prometheus_text(running: Running) -> None:
+    answer = running.get("/metrics")
+    assert (answer.status, answer.kind) == (200, "text/plain")
+    assert b"hybridge_received_total 0.0" in answer.body
 
 
-def test_metrics_are_prometheus_text() -> None:
-    code, kind, body = get("/metrics")
-    assert (code, kind) == (200, "text/plain")
-    assert "hybridge_received_total 0.0" in body
+def test_status_is_json(running: Running) -> None:
+    assert running.get("/v1/status").json["name"] == "w"
 
 
-def test_status_is_json() -> None:
-    _, _, body = get("/v1/status")
-    assert isinstance(body, dict)
-    assert body["name"] == "w"
+def test_errors_are_problem_details(running: Running) -> None:
+    answer = running.get("/nowhere")
+    assert (answer.status, answer.kind) == (404, "application/problem+json")
+    assert answer.json == {
+        "type": "urn:hybridge:problem:not-found", "title": "Not Found", "status": 404,
+        "detail": WORDS, "error": WORDS,
+        "instance": answer.headers["x-request-id"],
+    }  # fmt: skip
+    answer = running.call("DELETE", "/metrics")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET")
 
 
-def test_errors_are_problem_details() -> None:
-    code, kind, body = get("/nowhere")
-    assert (code, kind) == (404, "application/problem+json")
-    assert isinstance(body, dict)
-    assert body["status"] == 404
-    assert get("/metrics", method="DELETE")[0] == 405
-
-
-def test_our_errors_and_our_faults_have_their_own_codes() -> None:
+def test_our_errors_and_our_faults_have_their_own_codes(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def away() -> Status:
         raise Unavailable("the store is away")
 
     def broken() -> Status:
         raise ZeroDivisionError("secret")
 
-    code, _, body = get("/v1/status", away)
-    assert (code, isinstance(body, dict) and body["detail"]) == (503, "the store is away")
-    code, _, body = get("/v1/status", broken)
-    assert code == 500
-    assert "secret" not in str(body)
+    with server(folder, state=away) as running:
+        answer = running.get("/v1/status")
+        assert (answer.status, answer.json["detail"]) == (503, "the store is away")
+    with server(folder, state=broken) as running:
+        answer = running.get("/v1/status")
+        assert answer.status == 500
+        assert b"secret" not in answer.body
+        assert answer.headers["x-request-id"] in str([vars(r) for r in caplog.records])
 
 
-def test_what_is_refused_is_counted() -> None:
-    metrics = Metrics()
-
-    def call(url: str) -> None:
-        for path in ("/nowhere", "/nor/there"):
-            with pytest.raises(urllib.error.HTTPError) as refusal:
-                urllib.request.urlopen(url + path, timeout=10)
-            refusal.value.close()
-        with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 10) as raw:
-            raw.sendall(b"\x16\x03\x01 hello\r\n\r\n")
-            while raw.recv(1000):
-                pass
-
-    async def main() -> None:
-        async with listening(application(status, metrics), "127.0.0.1", 0) as url:
-            await asyncio.to_thread(call, url)
-
-    asyncio.run(main())
-    text = metrics.text().decode()
-    assert 'hybridge_http_refused_total{status="404"} 2.0' in text
+def test_what_is_refused_is_counted_by_status_and_kind(folder: Path) -> None:
+    with server(folder) as running:
+        for path in ("/nowhere", "/nor/there", "/v2/models/none"):
+            assert running.get(path).status == 404
+        assert running.raw(b"\x16\x03\x01 hello\r\n\r\n")
+        text = running.metrics.text().decode()
+    assert 'hybridge_http_refused_total{status="404"} 3.0' in text
+    assert 'hybridge_http_problems_total{kind="not-found",status="404"} 2.0' in text
+    assert 'hybridge_http_problems_total{kind="unknown",status="404"} 1.0' in text
     assert "hybridge_http_unreadable_total 1.0" in text
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_refusals_are_logged_once_for_each_kind(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with server(folder) as running:
+        for _ in range(3):
+            running.infer({})
+            running.get("/nowhere")
+            running.raw(b"\x16\x03\x01 hello\r\n\r\n")
+    lines = sorted((r.message, vars(r).get("status", 0)) for r in caplog.records if r.levelno > 20)
+    assert lines == [("http_unreadable", 0), ("request_refused", 400), ("request_refused", 404)]
+
+
+def test_a_port_that_is_taken_is_named(running: Running) -> None:
     async def main() -> None:
-        async with listening(application(status, Metrics()), "127.0.0.1", 0) as url:
-            port = int(url.rsplit(":", 1)[1])
-            with pytest.raises(InUse, match=str(port)):
-                async with listening(application(status, Metrics()), "127.0.0.1", port):
-                    pass
+        with pytest.raises(InUse, match=str(running.port)):
+            async with listening(asyncio.Protocol, "127.0.0.1", running.port):
+                pass
 
     asyncio.run(main())
+
+
+def test_a_request_has_an_id_and_a_place_in_a_trace(running: Running) -> None:
+    answer = running.get("/v2")
+    assert ID.fullmatch(answer.headers["x-request-id"])
+    assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-00", answer.headers["traceparent"])
+    assert running.get("/v2").headers["x-request-id"] != answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [(INFER, 200), ("/nowhere", 404), ("/v2/models/none/infer", 404)]
+)
+def test_a_callers_own_come_back_on_answers_and_errors(
+    running: Running, path: str, code: int
+) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    sent = {"X_Request_Id": "order-7", "traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    answer = running.infer({"inputs": [tensor(3)]}, path, **sent)
+    assert (answer.status, answer.headers["x-request-id"]) == (code, "order-7")
+    version, trace_id, span, flags = answer.headers["traceparent"].split("-")
+    assert (version, trace_id, flags) == ("00", trace, "01")
+    assert span != "00f067aa0ba902b7"
+    if code != 200:
+        assert answer.json["instance"] == "order-7"
+
+
+def test_an_id_that_could_not_be_echoed_is_replaced(running: Running) -> None:
+    assert ID.fullmatch(running.get("/v2", X_Request_Id="two words").headers["x-request-id"])
+
+
+def test_a_web_page_is_refused(running: Running) -> None:
+    for headers in ({"Origin": "http://evil.example"}, {"Sec_Fetch_Site": "cross-site"}):
+        answer = running.infer({"inputs": [tensor(3)]}, **headers)
+        assert (answer.status, answer.json["type"]) == (403, "urn:hybridge:problem:forbidden")
+    assert running.get("/v2", Sec_Fetch_Site="none").status == 200

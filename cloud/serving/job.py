@@ -77,7 +77,7 @@ class Outputs:
         return Outputs(self.logits[part], self.probabilities[part])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would triple what making one costs, and each job has one
 class Ran:
     """One job's outputs with its two stages."""
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,17 @@ class Loaded:
     memory_bytes: int  # what the process grew by, no less than the weights
 
 
+def resident_bytes() -> int:
+    """Of this process; 0 where the system does not say. It serves meanwhile, so what it grew by is
+    only nearly what a model took.
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def estimate_bytes(manifest: Manifest, *, size_max: int, remote: bool) -> int:
     """What a model will take, from its manifest alone: its largest artifact and its activations."""
     rows = size_max * sum(_row_bytes(tensor) for tensor in (*manifest.inputs, *manifest.outputs))
@@ -34,10 +46,16 @@ def estimate_bytes(manifest: Manifest, *, size_max: int, remote: bool) -> int:
     return _COPIES * _artifact_bytes(manifest) + _ACTIVATIONS * rows
 
 
-def load(source: Source, *, size_max: int, cache_dir: Path) -> Loaded:
+def load(
+    source: Source,
+    *,
+    size_max: int,
+    cache_dir: Path,
+    process_bytes: Callable[[], int] = resident_bytes,
+) -> Loaded:
     """Verify, open, check against the golden samples, warm up, measure.
 
-    Raises what `open_bundle` and `open_best` raise, and `NotTrusted` when the bundle is not the one
+    `process_bytes` says what this process occupies. Raises what `open_bundle` and `open_best` raise, and `NotTrusted` when the bundle is not the one
     that was found there before.
     """
     bundle = open_bundle(source.settings.bundle)
@@ -49,14 +67,14 @@ def load(source: Source, *, size_max: int, cache_dir: Path) -> Loaded:
     for engine in engines_for(source.settings):
         if engine.name in stated:
             engine.probe()  # imports the runtime, which is no memory of this model
-    before = _resident_bytes()
+    before = process_bytes()
     opened = open_best(bundle, source.settings, cache_dir=cache_dir, size_max=size_max)
     try:
         model = LoadedModel(bundle, opened, size_max=size_max)
     except BaseException:
         opened.session.close()
         raise
-    grown = _resident_bytes() - before
+    grown = process_bytes() - before
     log.info(
         "model_loaded",
         extra={
@@ -75,14 +93,3 @@ def _artifact_bytes(manifest: Manifest) -> int:
 
 def _row_bytes(tensor: Tensor) -> int:
     return int(np.prod(tensor.shape)) * np.dtype(tensor.dtype).itemsize
-
-
-def _resident_bytes() -> int:
-    """Of this process; 0 where the system does not say. Others load and serve meanwhile, so what it
-    grew by is only nearly what a model took.
-    """
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from cloud.serving.batcher import Batcher
-from cloud.serving.loading import estimate_bytes, load
+from cloud.serving.loading import estimate_bytes, load, resident_bytes
 from cloud.serving.pool_plan import Key, rising, room_for, surplus
 from cloud.serving.pool_sources import Source, Sources
 from cloud.serving.pool_table import PoolTable
@@ -73,13 +73,15 @@ class ModelPool:
         batching: Batching,
         cache_dir: Path,
         on_batch: Callable[[int, float], None] = lambda _size, _run_s: None,
+        process_bytes: Callable[[], int] = resident_bytes,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_batch(rows, seconds)` is called after each run of any model; `now` is the batchers'
-        clock, too.
+        """`on_batch(rows, seconds)` is called after each run of any model.
+
+        `process_bytes` says what this process occupies; `now` is the batchers' clock, too.
         """
         self._settings, self._batching, self._cache_dir = pool, batching, cache_dir
-        self._on_batch, self._now = on_batch, now
+        self._on_batch, self._process_bytes, self._now = on_batch, process_bytes, now
         self._sources = Sources(models, pool.folder, pool.bundles_max)
         self._table = PoolTable()
         self._active, self._by_version = self._table.active, self._table.by_version
@@ -312,8 +314,9 @@ class ModelPool:
             ))  # fmt: skip
             began = self._now()
             loaded = await asyncio.to_thread(
-                load, source, size_max=size_max, cache_dir=self._cache_dir
-            )
+                load, source, size_max=size_max, cache_dir=self._cache_dir,
+                process_bytes=self._process_bytes,
+            )  # fmt: skip
             self._took_s[key] = self._now() - began
             self._known_bytes[key] = loaded.memory_bytes
             try:

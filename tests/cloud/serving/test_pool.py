@@ -1,0 +1,491 @@
+"""Which models are loaded, by what name they are found, and what a bad one costs the others."""
+
+import asyncio
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cloud.serving.loading import estimate_bytes
+from cloud.serving.pool import Loading, ModelPool, NotLoaded
+from cloud.serving.settings import Batching, ModelSettings, PoolSettings
+from shared.bundle.reader import open_bundle
+from shared.errors import (
+    HybridgeError,
+    Malformed,
+    NotTrusted,
+    Overloaded,
+    TooLarge,
+    Unavailable,
+    Unknown,
+)
+from tests.cloud.serving.pools import fashion, label, play, running, tiny, until
+from tests.tiny_bundle import write_tiny_bundle
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def spoil(bundle: Path) -> None:
+    """Other weights than the manifest vouches for."""
+    graph = bundle / "variants" / "model.onnx"
+    graph.write_bytes(graph.read_bytes()[:-1] + b"\0")
+
+
+def state(pool: ModelPool, name: str, version: str = "1.0.0") -> tuple[str, str]:
+    (entry,) = [e for e in pool.index() if (e.name, e.version) == (name, version)]
+    return entry.state, entry.reason
+
+
+async def loaded(pool: ModelPool, name: str, version: str | None = None) -> None:
+    """Until a load in the background has ended, well or not."""
+    await asyncio.wait(pool._loads.values())
+
+
+# by name and version
+
+
+def test_it_is_ready_once_every_configured_model_is_loaded(tmp_path: Path) -> None:
+    a, b = tiny(tmp_path, "a"), tiny(tmp_path, "b")
+
+    async def scenario() -> None:
+        pool = ModelPool(
+            [ModelSettings(bundle=a), ModelSettings(bundle=b)],
+            pool=PoolSettings(), batching=Batching(), cache_dir=tmp_path / "cache",
+        )  # fmt: skip
+        assert (pool.ready, pool.why_not_ready) == (False, "models are loading")
+        with pytest.raises(Loading):
+            pool.find("a")
+        starting = asyncio.create_task(pool.start())
+        await until(lambda: any(each.name == "a" for each in pool.served))
+        assert not pool.ready
+        assert pool.why_not_ready is not None
+        assert "b 1.0.0" in pool.why_not_ready
+        await starting
+        assert (pool.ready, pool.why_not_ready) == (True, None)
+        await pool.close()
+
+    play(scenario)
+
+
+def test_names_and_versions_that_are_not_here_are_told_what_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tiny(tmp_path, "a")) as pool:
+            with pytest.raises(Unknown, match="no model 'x' here; there are a"):
+                pool.find("x")
+            with pytest.raises(Unknown, match=r"has no version '7.0.0' here; it has 1.0.0"):
+                pool.find("a", "7.0.0")
+            with pytest.raises(Unknown, match="no model 'x' here"):
+                await pool.load("x")
+            with pytest.raises(Unknown):
+                await pool.unload("a", "7.0.0")
+            assert len(pool.index()) == 1  # asking leaves nothing behind
+
+    play(scenario)
+
+
+def test_the_newest_configured_version_has_the_name_and_the_other_its_number(
+    tmp_path: Path,
+) -> None:
+    new, old = tiny(tmp_path, version="2.0.0"), tiny(tmp_path, version="1.0.0")
+
+    async def scenario() -> None:
+        async with running(new, old) as pool:
+            assert pool.find("tiny").version == "2.0.0"
+            assert pool.find("tiny", "1.0.0").version == "1.0.0"
+            assert pool.versions("tiny") == ("1.0.0", "2.0.0")
+
+    play(scenario)
+
+
+def test_more_configured_versions_than_are_kept_are_refused(tmp_path: Path) -> None:
+    bundles = [tiny(tmp_path, version=version) for version in ("1.0.0", "2.0.0")]
+
+    async def scenario() -> None:
+        async with running(*bundles, versions_max=1):
+            pass
+
+    with pytest.raises(Malformed, match="2 versions of tiny; remove some, or raise"):
+        play(scenario)
+
+
+def test_the_same_version_twice_is_refused(tmp_path: Path) -> None:
+    first, second = tiny(tmp_path / "x"), tiny(tmp_path / "y")
+
+    async def scenario() -> None:
+        async with running(first, second):
+            pass
+
+    with pytest.raises(Malformed, match=r"is tiny 1.0.0 too; name one of them"):
+        play(scenario)
+
+
+def test_edge_models_are_answered_by_whom_the_bundle_names(tmp_path: Path) -> None:
+    bundle = tiny(tmp_path, "big", answers_for=("small",))
+
+    async def scenario() -> None:
+        async with running(bundle) as pool:
+            assert pool.answering("small") is pool.find("big")
+            assert pool.answering("big") is pool.find("big")
+            with pytest.raises(Unknown, match="'other'; there are big, small"):
+                pool.answering("other")
+
+    play(scenario)
+
+
+def test_two_models_for_one_edge_model_are_refused(tmp_path: Path) -> None:
+    bundles = [tiny(tmp_path, name, answers_for=("small",)) for name in ("a", "b")]
+
+    async def scenario() -> None:
+        async with running(*bundles):
+            pass
+
+    with pytest.raises(Malformed, match="a and b both answer for 'small'"):
+        play(scenario)
+
+
+def test_the_signature_is_the_graphs_output_and_what_is_made_of_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tiny(tmp_path)) as pool:
+            signature = pool.find("tiny").signature
+            assert signature.platform == "onnxruntime"
+            (image,) = signature.inputs
+            assert (image.name, image.datatype, image.shape) == ("image", "UINT8", (-1, 4, 4))
+            assert [(o.name, o.datatype, o.shape) for o in signature.outputs] == [
+                ("logits", "FP32", (-1, 3)), ("probabilities", "FP32", (-1, 3)),
+                ("label", "BYTES", (-1,)), ("index", "INT64", (-1,)),
+                ("confidence", "FP32", (-1,)), ("source", "BYTES", (-1,)),
+            ]  # fmt: skip
+
+    play(scenario)
+
+
+# loading and unloading
+
+
+def test_load_takes_the_newest_of_the_folder_or_the_one_named(tmp_path: Path) -> None:
+    first = tiny(tmp_path, version="1.0.0")
+
+    async def scenario() -> None:
+        async with running(first, folder=tmp_path) as pool:
+            tiny(tmp_path, version="1.9.0")
+            tiny(tmp_path, version="1.10.0")
+            assert (await pool.load("tiny")).version == "1.10.0"
+            assert pool.find("tiny").version == "1.10.0"
+            assert (await pool.load("tiny", "1.9.0")) is pool.find("tiny")
+            assert pool.find("tiny").version == "1.9.0"
+
+    play(scenario)
+
+
+def test_the_version_before_stays_at_hand_and_the_one_before_that_leaves(tmp_path: Path) -> None:
+    versions = [f"{n}.0.0" for n in (1, 2, 3)]
+    for version in versions:
+        tiny(tmp_path, version=version)
+
+    async def scenario() -> None:
+        async with running(tmp_path / "tiny-1.0.0", folder=tmp_path) as pool:
+            for version in versions[1:]:
+                await pool.load("tiny", version)
+            assert pool.versions("tiny") == ("2.0.0", "3.0.0")
+            assert await label(pool.find("tiny", "2.0.0")) == 2
+
+    play(scenario)
+
+
+def test_a_known_model_loads_when_first_asked_for_and_only_once(tmp_path: Path) -> None:
+    tiny(tmp_path, "other")
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            assert state(pool, "other") == ("UNAVAILABLE", "not loaded")
+            for _ in range(50):
+                with pytest.raises(Loading, match=r"other 1.0.0 is being loaded") as told:
+                    pool.find("other")
+            assert told.value.retry_after_s is not None
+            assert told.value.retry_after_s > 0
+            assert len(pool._loads) == 1
+            assert state(pool, "other")[0] == "LOADING"
+            assert pool.ready
+            await loaded(pool, "other")
+            assert state(pool, "other") == ("READY", "")
+            assert await label(pool.find("other"), of=2) == 0
+
+    play(scenario)
+
+
+def test_asking_for_a_version_by_number_does_not_move_the_name(tmp_path: Path) -> None:
+    tiny(tmp_path, version="2.0.0")
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            with pytest.raises(Loading):
+                pool.find("tiny", "2.0.0")
+            await loaded(pool, "tiny")
+            assert pool.find("tiny", "2.0.0").version == "2.0.0"
+            assert pool.find("tiny").version == "1.0.0"
+
+    play(scenario)
+
+
+def test_what_was_unloaded_on_request_stays_so_until_it_is_loaded(tmp_path: Path) -> None:
+    bundle = tiny(tmp_path, answers_for=("small",))
+
+    async def scenario() -> None:
+        async with running(bundle) as pool:
+            await pool.unload("tiny")
+            for find in (pool.find, pool.answering):
+                with pytest.raises(NotLoaded, match=r"tiny 1.0.0 was unloaded; load it first"):
+                    find("tiny")
+            with pytest.raises(NotLoaded, match="was unloaded"):
+                pool.answering("small")
+            assert state(pool, "tiny") == ("UNAVAILABLE", "unloaded")
+            assert pool.versions("tiny") == ()
+            await pool.load("tiny")
+            assert pool.answering("small") is pool.find("tiny")
+
+    play(scenario)
+
+
+def test_unloading_the_active_version_leaves_the_name_to_the_newest_left(tmp_path: Path) -> None:
+    new, old = tiny(tmp_path, version="2.0.0"), tiny(tmp_path, version="1.0.0")
+
+    async def scenario() -> None:
+        async with running(new, old) as pool:
+            await pool.unload("tiny", "2.0.0")
+            assert pool.find("tiny").version == "1.0.0"
+
+    play(scenario)
+
+
+def test_a_load_that_nobody_waits_for_any_more_still_ends(tmp_path: Path) -> None:
+    tiny(tmp_path, "other")
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            impatient = asyncio.create_task(pool.load("other"))
+            patient = asyncio.create_task(pool.load("other"))
+            await until(lambda: bool(pool._loads))
+            impatient.cancel()
+            assert (await patient) is pool.find("other")
+
+    play(scenario)
+
+
+# bundles that are no good
+
+
+@pytest.mark.parametrize("harm", ["hash", "golden", "graph"])
+def test_a_bad_bundle_leaves_the_active_version_alone_and_says_why(
+    tmp_path: Path, harm: str
+) -> None:
+    good, bad = tiny(tmp_path), tiny(tmp_path, version="2.0.0")
+    expected: dict[str, tuple[type[HybridgeError], str]] = {
+        "hash": (NotTrusted, "has sha256"),
+        "golden": (Unavailable, "answers differ from the reference"),
+        "graph": (Unavailable, "cannot load it"),
+    }
+    if harm == "hash":
+        spoil(bad)
+    else:
+        other = write_tiny_bundle(tmp_path / "o" / "x", name="tiny", version="2.0.0", shift=1)
+        manifest = json.loads((bad / "manifest.json").read_text())
+        if harm == "golden":  # of a model with other answers
+            shutil.copy(other / "golden.npz", bad / "golden.npz")
+            made = json.loads((other / "manifest.json").read_text())
+            manifest["golden"]["file"] = made["golden"]["file"]
+        else:
+            graph = bad / "variants" / "model.onnx"
+            graph.write_bytes(b"no graph")
+            digest = hashlib.sha256(b"no graph").hexdigest()
+            for variant in manifest["variants"]:
+                variant["file"].update(bytes=8, sha256=digest)
+        (bad / "manifest.json").write_text(json.dumps(manifest))
+    kind, words = expected[harm]
+
+    async def scenario() -> None:
+        async with running(good, folder=tmp_path) as pool:
+            before = pool.find("tiny")
+            with pytest.raises(kind, match=words):
+                await pool.load("tiny")
+            assert pool.find("tiny") is before
+            assert await label(before) == 1
+            assert state(pool, "tiny", "1.0.0") == ("READY", "")
+            told, reason = state(pool, "tiny", "2.0.0")
+            assert told == "UNAVAILABLE"
+            assert words in reason
+
+    play(scenario)
+
+
+def test_a_bad_configured_bundle_stops_the_start(tmp_path: Path) -> None:
+    bundle = tiny(tmp_path)
+    spoil(bundle)
+
+    async def scenario() -> None:
+        async with running(bundle):
+            pass
+
+    with pytest.raises(NotTrusted, match="has sha256"):
+        play(scenario)
+
+
+def test_an_entry_of_the_folder_that_is_no_bundle_is_listed_with_its_reason(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "junk.hyb").write_bytes(b"junk")
+    (tmp_path / "README").write_text("not looked at")
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            assert state(pool, "empty", "")[0] == "UNAVAILABLE"
+            assert "no zstandard frame" in state(pool, "junk.hyb", "")[1]
+            assert len(pool.index()) == 3
+
+    play(scenario)
+
+
+def test_a_folder_of_too_much_is_refused(tmp_path: Path) -> None:
+    for n in range(3):
+        tiny(tmp_path, f"m{n}")
+
+    async def scenario() -> None:
+        async with running(tmp_path / "m0-1.0.0", folder=tmp_path, bundles_max=2):
+            pass
+
+    with pytest.raises(TooLarge, match="3 bundles; at most 2 are read"):
+        play(scenario)
+
+
+def test_after_a_failure_requests_start_no_other_load_for_a_while(tmp_path: Path) -> None:
+    bad = tiny(tmp_path, "bad")
+    graph = (bad / "variants" / "model.onnx").read_bytes()
+    spoil(bad)
+    clock = Clock()
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path, now=clock, retry_s=30.0) as pool:
+            with pytest.raises(Loading):
+                pool.find("bad")
+            await loaded(pool, "bad")
+            clock.now += 10
+            with pytest.raises(NotLoaded, match=r"could not be loaded: .* has sha256") as told:
+                pool.find("bad")
+            assert told.value.retry_after_s == pytest.approx(20)
+            assert not pool._loads
+            (bad / "variants" / "model.onnx").write_bytes(graph)
+            clock.now += 20
+            with pytest.raises(Loading):
+                pool.find("bad")
+            await loaded(pool, "bad")
+            assert pool.find("bad").name == "bad"
+
+    play(scenario)
+
+
+# memory
+
+
+def needs(bundle: Path) -> int:
+    """What a tiny model is estimated at before it loads."""
+    return estimate_bytes(open_bundle(bundle).manifest, size_max=8, remote=False)
+
+
+def weights(bundle: Path) -> int:
+    """What it is taken to occupy afterwards, in a process that says it did not grow."""
+    return open_bundle(bundle).manifest.variants[0].file.bytes
+
+
+def test_the_least_recently_used_makes_room_and_comes_back_when_asked_for(
+    tmp_path: Path,
+) -> None:
+    a, *_ = bundles = [tiny(tmp_path, name) for name in "abc"]
+    assert weights(a) < needs(a)
+    most = needs(a) + 2 * weights(a) - 1  # two and nearly a third
+    clock = Clock()
+
+    async def scenario() -> None:
+        async with running(
+            *bundles[:2], folder=tmp_path, memory_bytes_max=most, now=clock, quiet=True
+        ) as pool:
+            clock.now += 1
+            pool.find("a")
+            await pool.load("c")
+            assert {served.name for served in pool.served} == {"a", "c"}
+            clock.now += 1
+            pool.find("c")
+            with pytest.raises(Loading):
+                pool.find("b")
+            assert pool.ready
+            await loaded(pool, "b")
+            assert pool.find("b").name == "b"
+
+    play(scenario)
+
+
+def test_a_pinned_model_stays_and_who_cannot_fit_beside_it_is_told_what_to_do(
+    tmp_path: Path,
+) -> None:
+    a, b = tiny(tmp_path, "a"), tiny(tmp_path, "b")
+    pinned = ModelSettings(bundle=a, pinned=True)
+
+    async def scenario() -> None:
+        async with running(
+            pinned, folder=tmp_path, memory_bytes_max=needs(b) + weights(a) - 1, quiet=True
+        ) as pool:
+            with pytest.raises(TooLarge, match=r"b 1.0.0 needs .* beside a 1.0.0, which stay"):
+                await pool.load("b")
+            assert [served.name for served in pool.served] == ["a"]
+            assert "pool.memory_bytes_max" in state(pool, "b")[1]
+
+    play(scenario)
+
+
+def test_a_model_that_grows_past_the_quota_is_closed_again(tmp_path: Path) -> None:
+    a, b = tiny(tmp_path, "a"), tiny(tmp_path, "b")
+    sizes = iter([0, weights(a), 0, 10**9])  # before and after each load
+    most = 10**6
+
+    async def scenario() -> None:
+        async with running(
+            ModelSettings(bundle=a, pinned=True), folder=tmp_path, memory_bytes_max=most,
+            process_bytes=lambda: next(sizes),
+        ) as pool:  # fmt: skip
+            with pytest.raises(TooLarge, match=r"b 1.0.0 needs 953.7 MiB"):
+                await pool.load("b")
+            assert [served.name for served in pool.served] == ["a"]
+            with pytest.raises(NotLoaded, match=r"953.7 MiB"):
+                pool.find("b")
+            assert b.exists()
+
+    play(scenario)
+
+
+def test_a_busy_model_is_not_unloaded_for_another(tmp_path: Path) -> None:
+    slow, other = fashion(tmp_path, "1.0.0"), tiny(tmp_path, "b")
+    most = needs(slow) + needs(other) - 1
+    sizes = iter([0, needs(slow), 0, 0])
+    golden = open_bundle(slow).golden.inputs
+
+    async def scenario() -> None:
+        async with running(
+            slow, folder=tmp_path, memory_bytes_max=most, process_bytes=lambda: next(sizes)
+        ) as pool:
+            batcher = pool.find("fashion-cloud").batcher
+            asked = [asyncio.create_task(batcher.infer(golden[:8], 1e12)) for _ in range(100)]
+            await asyncio.sleep(0)
+            with pytest.raises(Overloaded, match="has work in hand; try again"):
+                await pool.load("b")
+            await asyncio.gather(*asked)
+            await pool.load("b")
+            assert [served.name for served in pool.served] == ["b"]
+
+    play(scenario)

@@ -19,6 +19,7 @@ the batch stops."""
 _ASK_AGAIN_S = 2.0  # when it did not answer
 _REST_S_MIN = 0.002  # shorter rests are saved up: a timer costs as much as a small batch
 _REST_S_MAX = 1.0  # of what is saved up, so that a slow spell is not paid for minutes later
+_WAIT_S_MIN = 0.001  # a wait that rounding made too short to reach its time would never end
 _HOURS_S = 30.0  # between two looks at the wall clock, which may be set
 
 
@@ -132,7 +133,7 @@ class Gate:
 
     async def _stopped_within(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(max(seconds, _WAIT_S_MIN)):
                 await self._stop.wait()
         except TimeoutError:
             pass

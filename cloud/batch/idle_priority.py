@@ -8,7 +8,7 @@ _NICE = 19
 _TASKS = Path("/proc/self/task")
 
 
-def give_way() -> str:
+def to_idle() -> str:
     """Put every thread of this process into SCHED_IDLE and nice 19; returns what was reached.
 
     Linux runs a SCHED_IDLE thread when nothing else wants its core and preempts it as soon as

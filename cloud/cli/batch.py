@@ -74,6 +74,9 @@ def run(
     share_max: Annotated[
         float, typer.Option(min=0.02, max=1, help="Of time, beside an idle online tier.")
     ] = 1.0,
+    give_way: Annotated[
+        bool, typer.Option(help="To all else on this machine; not, if the machine is the batch's.")
+    ] = True,
     json: AsJson = False,
 ) -> None:
     """Answer every image in IN, once, and say so in OUT; run it again after a stop to go on.
@@ -81,9 +84,9 @@ def run(
     Exit codes: 0 done, 1 refused or some inputs were bad (OUT/errors.jsonl), 2 wrong usage,
     3 outside of its hours, 4 stopped before the end.
     """
-    from cloud.batch.idle_priority import give_way
+    from cloud.batch.idle_priority import to_idle
 
-    gave = give_way()  # before libraries start threads
+    gave = to_idle() if give_way else "as started"  # before libraries start threads
     from cloud.batch.gate import OutsideHours
     from cloud.batch.governor import Rules
     from cloud.batch.hours import parse_hours, zone_named

@@ -45,6 +45,9 @@ class Connections:
         self.limits, self.metrics = limits, metrics
         self._places = Places[asyncio.BaseTransport](limits.connections_max, limits.idle_grace_s)
         self._heads: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}  # not whole yet
+        self._quiet: asyncio.Event | None = None  # who waits for the last answer
+        self.closing = False
+        """From now on each answer is its connection's last."""
         metrics.connections.set_function(lambda: len(self._places))
 
     def __len__(self) -> int:
@@ -66,6 +69,7 @@ class Connections:
     def closed(self, transport: asyncio.BaseTransport) -> None:
         self._places.leave(transport)
         self._head_is_whole(transport)
+        self._look_if_quiet()
 
     def receiving(self, transport: asyncio.Transport) -> None:
         """Bytes have come; on an idle connection they begin a head, which has its time."""
@@ -81,6 +85,18 @@ class Connections:
 
     def idle(self, transport: asyncio.BaseTransport) -> None:
         self._places.end_work(transport, time.monotonic())
+        if self._quiet is not None:
+            self._look_if_quiet()
+
+    async def until_quiet(self) -> None:
+        """Wait until no request is in hand."""
+        self._quiet = asyncio.Event()
+        self._look_if_quiet()
+        await self._quiet.wait()
+
+    def _look_if_quiet(self) -> None:
+        if self._quiet is not None and not self._places.at_work:
+            self._quiet.set()
 
     @contextmanager
     def at_work(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:

@@ -49,6 +49,8 @@ def identifying(connections: Connections) -> Middleware:
         with connections.at_work(request.transport):
             response = await handler(request)
         response.headers.update(identity.headers)
+        if connections.closing:
+            response.force_close()
         return response
 
     return middleware

@@ -27,6 +27,10 @@ class Places(Generic[Holder]):
     def __len__(self) -> int:
         return len(self._idle) + len(self._at_work)
 
+    @property
+    def at_work(self) -> int:
+        return len(self._at_work)
+
     def take(self, holder: Holder, now: float) -> Taken[Holder] | None:
         """None: there is no room. A new holder is idle; one that has a place keeps it."""
         gone = None

@@ -34,6 +34,8 @@ class Api(Section):
     """This machine only, until there is authentication."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """0 picks a free one; the ready line names it."""
+    fast_lane: bool = True
+    """Whether plain inference requests are read without aiohttp, at half the cost."""
     calls: CallLimits = CallLimits()
     body_bytes_max: Annotated[int, Field(gt=0, le=2**30)] = 16 * 1024 * 1024
     """Of a request's body, before and after decompression; holds 100 images of 224 x 224 x 3."""

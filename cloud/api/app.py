@@ -61,8 +61,9 @@ class ApiServer:
         self.routes = list(self._routes(parts, operations))
         operations.describe(self.routes)
         self._runner = web.AppRunner(
-            self._application(parts.gateway), access_log=None, shutdown_timeout=DRAIN_S_MAX
-        )
+            self._application(parts.gateway), access_log=None, shutdown_timeout=DRAIN_S_MAX,
+            handler_cancellation=True,  # nothing is computed for a client who has left
+        )  # fmt: skip
 
     def count(self, problem: Problem) -> None:
         """An answer that is a problem, of either lane."""

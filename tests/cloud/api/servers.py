@@ -22,8 +22,11 @@ from cloud.api.schemas import Status
 from cloud.api.settings import Api
 from cloud.gateway.gateway import Gateway
 from cloud.monitoring.metrics import Metrics
+from cloud.serving.caches.result_cache import ResultCache
+from cloud.serving.caches.settings import ResultCacheSettings
 from cloud.serving.inference import Inference
 from cloud.serving.pool import ModelPool
+from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
 from tests.tiny_bundle import write_tiny_bundle
 
@@ -148,6 +151,10 @@ def bundles(folder: Path) -> tuple[Path, Path, Path]:
     return first, second, spares
 
 
+def without_cache(metrics: Metrics) -> Inference:
+    return Inference({}, ResultCache(ResultCacheSettings()), ReliabilityMetrics(metrics.registry))
+
+
 @contextlib.contextmanager
 def server(
     folder: Path,
@@ -155,7 +162,7 @@ def server(
     settings: Api | None = None,
     state: Callable[[], Status] = status,
     make_gateway: Callable[[Metrics], Gateway] | None = None,
-    inference: Inference | None = None,
+    make_inference: Callable[[Metrics], Inference] | None = None,
 ) -> Iterator[Running]:
     """Running until the block ends; fails when anything failed on its event loop."""
     started = Future[Running]()
@@ -171,7 +178,9 @@ def server(
             pool=PoolSettings(folder=spares), batching=batching, cache_dir=folder / "engines",
         )  # fmt: skip
         gateway = make_gateway(metrics) if make_gateway else None
-        parts = Parts(pool, inference or Inference(), state, metrics, batching, gateway)
+        parts = Parts(
+            pool, (make_inference or without_cache)(metrics), state, metrics, batching, gateway
+        )
         api = ApiServer(parts, settings or Api())
         await pool.start()
         async with _protocols(lane, api, parts) as protocols, listening(

@@ -158,7 +158,7 @@ class _Protocol(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         super().handle_error(request, status, exc, message)  # logs, and raises once bytes are out
-        detail = " ".join((message or "").split())[:200] or HTTPStatus(status).phrase
+        detail = (message or "").partition("\n")[0].rstrip(": ")[:200] or HTTPStatus(status).phrase
         response = response_of(http_problem(HTTPStatus(status), detail), "")
         response.force_close()
         return response

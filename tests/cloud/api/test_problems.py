@@ -1,0 +1,74 @@
+import importlib
+import json
+import pkgutil
+from http import HTTPStatus
+
+import cloud
+from cloud.api.problems import TABLE, http_problem, problem_of
+from cloud.gateway.refusals import RateLimited, Reason, Untrusted
+from cloud.serving.pool import Loading
+from shared import errors
+
+
+def test_every_error_of_the_tree_has_its_row() -> None:
+    kinds = {
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.HybridgeError)
+    }
+    assert kinds - {errors.HybridgeError} <= set(TABLE)
+
+
+def test_every_error_of_the_cloud_has_its_place() -> None:
+    for module in pkgutil.walk_packages(cloud.__path__, "cloud."):
+        if not module.name.endswith("__main__") and not module.name.startswith("cloud.training"):
+            importlib.import_module(module.name)
+    seen, waiting = set[type[errors.HybridgeError]](), [errors.HybridgeError]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            if kind not in seen:
+                seen.add(kind)
+                waiting.append(kind)
+    assert len(seen) > len(TABLE)
+    for kind in seen:
+        assert problem_of(
+            kind.__new__(kind)
+        ).status < HTTPStatus.INTERNAL_SERVER_ERROR or issubclass(kind, errors.Unavailable)
+
+
+def test_the_statuses_that_clients_know() -> None:
+    limited = RateLimited("rate", "slow down", 2.2)
+    for error, status, retry in (
+        (Untrusted(Reason.NO_CREDENTIALS, "who?"), 401, None),
+        (errors.Forbidden("no"), 403, None),
+        (errors.Unknown("no such model"), 404, None),
+        (errors.TooLarge("big"), 413, None),
+        (errors.Malformed("bad"), 400, None),
+        (limited, 429, "3"),
+        (errors.Overloaded("full"), 429, "1"),
+        (errors.DeadlineMissed("late"), 504, None),
+        (errors.Unavailable("later"), 503, None),
+        (Loading("soon", 0.01), 503, "1"),
+    ):
+        problem = problem_of(error)
+        assert (problem.status, problem.headers.get("Retry-After")) == (status, retry), error
+    assert problem_of(Untrusted(Reason.NO_CREDENTIALS, "who?")).headers["WWW-Authenticate"].startswith("Bearer ")  # fmt: skip
+
+
+def test_a_document_has_all_members_and_ours() -> None:
+    assert json.loads(problem_of(RateLimited("rate", "slow down", 2.2)).body("r-1")) == {
+        "type": "urn:hybridge:problem:overloaded", "title": "Too Many Requests", "status": 429,
+        "detail": "slow down", "error": "slow down", "instance": "r-1", "retry_after_s": 2.2,
+    }  # fmt: skip
+
+
+def test_a_bug_says_nothing_of_itself() -> None:
+    body = problem_of(ZeroDivisionError("secret")).body("r-1")
+    assert b"secret" not in body
+    assert json.loads(body)["status"] == 500
+
+
+def test_connections_close_where_a_body_was_left_unread() -> None:
+    assert problem_of(errors.TooLarge("big")).closes
+    assert not problem_of(errors.Malformed("bad")).closes
+    assert http_problem(HTTPStatus.METHOD_NOT_ALLOWED, "no").kind == "method-not-allowed"

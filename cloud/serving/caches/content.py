@@ -6,11 +6,10 @@ for 3,136, against 1.2 and 5.1 of BLAKE2b (SHA-1: 0.8 and 2.8). And `sha256sum` 
 """
 
 import hashlib
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-
-from cloud.serving.job import Rows
+from numpy.typing import NDArray
 
 DIGEST_BYTES = 16  # of SHA-256's 32: what is guessed is still one in 2**128
 
@@ -18,7 +17,7 @@ Key: TypeAlias = tuple[str, str, int, tuple[int, ...], str, bytes]
 """Model, version, how often the version was forgotten, shape, dtype, digest."""
 
 
-def digest_of(rows: Rows) -> bytes:
+def digest_of(rows: NDArray[Any]) -> bytes:
     """16 bytes for the content of `rows`, whatever their shape and dtype."""
     if not rows.flags.c_contiguous:
         rows = np.ascontiguousarray(rows)

@@ -1,0 +1,50 @@
+"""Processes that log until something stops them: `python -m ... <what> <folder>`."""
+
+import itertools
+import json
+import logging
+import resource
+import sys
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from cloud.monitoring.inference_log import InferenceLog
+from cloud.monitoring.settings import InferenceLogSettings
+from tests.cloud.monitoring.entries import numbered
+
+
+def until_killed(folder: Path) -> None:
+    """Says so once a thousand lines are written."""
+    made = InferenceLog(
+        InferenceLogSettings(lines_per_s_max=100_000, bytes_max=1_000_000, files_max=3),
+        folder, CollectorRegistry(), now=itertools.count().__next__,
+    )  # fmt: skip
+    made.start()
+    told = False
+    for number in itertools.count():
+        made.write(numbered(number))
+        if not told and made.counts.written >= 1_000:
+            told = True
+            print("a thousand", flush=True)
+
+
+def with_little_room(folder: Path) -> None:
+    """The file may not grow over 100,000 bytes, then it may."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+    settings = InferenceLogSettings(lines_per_s_max=100_000)
+    counts = []
+    for lines, limit in ((500, 100_000), (10, resource.RLIM_INFINITY)):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        made = InferenceLog(settings, folder, CollectorRegistry())
+        made.start()
+        for number in range(lines):
+            made.write(numbered(number))
+        made.close()
+        counts.append([made.counts.written, made.counts.lost, made.counts.dropped])
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    logging.basicConfig(format="%(message)s", level="INFO", stream=sys.stderr)
+    {"killed": until_killed, "little": with_little_room}[sys.argv[1]](Path(sys.argv[2]))

@@ -1,14 +1,17 @@
-"""The real shell on virtual time: same code, no waiting. Inline batches take no time there."""
+"""The real shell. On virtual time where nothing needs a thread: inline batches take no time there."""
 
 import asyncio
+import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
-from cloud.serving.batch_queue import QueueFull
+from cloud.serving.batch_queue import BatchRules, QueueFull
 from cloud.serving.batcher import Batcher, Draining
+from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from shared.errors import DeadlineMissed, Malformed
 from simulations.virtual_time import run
@@ -16,6 +19,8 @@ from simulations.virtual_time import run
 QUICK = {1: 0.0001}
 SLOW = {1: 0.01}
 POISON = 13
+FAR = 1e9
+Predict = Callable[[Sequence[Rows]], Outputs]
 
 
 class Doubler:
@@ -25,153 +30,482 @@ class Doubler:
         self.batches: list[list[int]] = []
         self.threads: set[str] = set()
 
-    def __call__(self, numbers: Sequence[int]) -> list[int]:
-        self.batches.append(list(numbers))
+    def __call__(self, rows: Sequence[Rows]) -> Outputs:
+        numbers = np.concatenate(rows)
+        self.batches.append([int(n) for n in numbers])
         self.threads.add(threading.current_thread().name)
         if POISON in numbers:
             raise Malformed("thirteen")
-        return [number * 2 for number in numbers]
+        doubled = numbers.astype(np.float32)[:, None] * 2
+        return Outputs(doubled, doubled)
+
+
+class Held(Doubler):
+    """A batch runs until it is let go; for threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.go = threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self, rows: Sequence[Rows]) -> Outputs:
+        self.entered.release()
+        assert self.go.acquire(timeout=10)
+        return super().__call__(rows)
+
+    async def running(self) -> None:
+        assert await asyncio.to_thread(self.entered.acquire, timeout=10)
+
+
+class Told(Job):
+    """Remembers what it is told."""
+
+    def __init__(
+        self, *numbers: int, deadline: float = FAR, priority: Priority = Priority.INTERACTIVE
+    ) -> None:
+        super().__init__(np.array(numbers), deadline, priority)
+        self.said: list[object] = []
+        self.hung_up = False
+        self.then: Callable[[], None] = lambda: None
+        self.ended = asyncio.Event()
+
+    @property
+    def gone(self) -> bool:
+        return self.hung_up
+
+    def answered(self, ran: Ran) -> None:
+        self.said.append([int(n) for n in ran.outputs.probabilities[:, 0]])
+        self.ended.set()
+        self.then()
+
+    def failed(self, error: Exception) -> None:
+        self.said.append(error)
+        self.ended.set()
+        self.then()
 
 
 def batcher(
-    model: Doubler, measured: dict[int, float], *, size_max: int = 4, wait_s_max: float = 0.0
-) -> Batcher[int, int]:
+    model: Predict, measured: dict[int, float], *, real_time: bool = False,
+    on_batch: Callable[[int, float], None] = lambda _rows, _s: None,
+    lanes: int = 1, inline_s_max: float = 0.001, **rules: object,
+) -> Batcher:  # fmt: skip
+    known = BatchRules(**{"size_max": 4, "depth_max": 8, **rules})  # type: ignore[arg-type]  # a test's own keywords
+    now = time.monotonic if real_time else asyncio.get_running_loop().time
     return Batcher(
-        model, LatencyCurve(measured), size_max=size_max, wait_s_max=wait_s_max, depth_max=8,
-        now=asyncio.get_running_loop().time,
+        model, LatencyCurve(measured), rules=known, on_batch=on_batch, lanes=lanes,
+        inline_s_max=inline_s_max, now=now,
     )  # fmt: skip
 
 
-async def answers(b: Batcher[int, int], numbers: Sequence[int]) -> list[int | BaseException]:
-    calls = [b.infer(number, deadline=60.0) for number in numbers]
-    return [
-        one if isinstance(one, BaseException) else one.answer
-        for one in await asyncio.gather(*calls, return_exceptions=True)
-    ]
+def submitted(b: Batcher, *jobs: Told) -> None:
+    for job in jobs:
+        b.submit(job)
 
 
 def test_what_one_round_brings_is_one_batch_and_nothing_waits() -> None:
-    async def scenario() -> float:
+    async def scenario() -> None:
         b = batcher(model, QUICK)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(b.run())
-            assert await answers(b, [1, 2, 3]) == [2, 4, 6]
-            b.drain()
-        return asyncio.get_running_loop().time()
+        jobs = [Told(1), Told(2, 3), Told(4)]
+        submitted(b, *jobs)
+        await asyncio.sleep(0)
+        assert [job.said for job in jobs] == [[[2]], [[4, 6]], [[8]]]
+        assert asyncio.get_running_loop().time() == 0.0
+        assert b.left["full"] == 1
+        submitted(b, last := Told(5))
+        await asyncio.sleep(0)
+        assert last.said == [[10]]
+        assert b.left["idle"] == 1
 
     model = Doubler()
-    assert run(scenario()) == 0.0
-    assert model.batches == [[1, 2, 3]]
+    run(scenario())
+    assert model.batches == [[1, 2, 3, 4], [5]]
 
 
-def test_a_configured_wait_collects_company_and_no_longer() -> None:
-    async def scenario() -> float:
-        b = batcher(model, QUICK, wait_s_max=0.5)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(b.run())
-            first = tasks.create_task(b.infer(1, deadline=60.0))
-            await asyncio.sleep(0.4)
-            assert await answers(b, [2]) == [4]
-            assert first.done()
-            b.drain()
-        return asyncio.get_running_loop().time()
+def test_between_two_inline_batches_the_loop_has_a_round() -> None:
+    async def scenario() -> None:
+        b = batcher(model, QUICK, size_max=1)
+        submitted(b, first := Told(1), second := Told(2))
+        await asyncio.sleep(0)
+        assert (first.said, second.said) == ([[2]], [])
+        await asyncio.sleep(0)
+        assert second.said == [[4]]
 
     model = Doubler()
-    assert run(scenario()) == pytest.approx(0.5)
-    assert model.batches == [[1, 2]]
+    run(scenario())
+
+
+def test_infer_says_how_long_it_waited_and_ran() -> None:
+    async def scenario() -> None:
+        clock = iter([1.0, 1.5, 2.0, 4.0])
+        b = Batcher(Doubler(), LatencyCurve(QUICK), rules=BatchRules(), now=lambda: next(clock))
+        ran = await b.infer(np.array([3]), deadline=60.0)
+        assert ran.outputs.logits.tolist() == [[6.0]]
+        assert (ran.queue_s, ran.run_s) == (1.0, 2.0)
+        assert b.busy_s == 2.0
+
+    run(scenario())
+
+
+def test_expected_company_is_waited_for_and_the_wait_ends() -> None:
+    flat = {1: 0.002, 4: 0.002}  # a batch costs the same whatever its size
+
+    async def scenario() -> None:
+        b = batcher(model, flat, wait_s_max=0.001, inline_s_max=1.0)
+        for _ in range(2_500):  # ten thousand a second
+            submitted(b, Told(0, 0, 0, 0))
+            await asyncio.sleep(0.0004)
+        submitted(b, first := Told(1))
+        await asyncio.sleep(0.0001)
+        submitted(b, second := Told(2))
+        await asyncio.sleep(0.0001)
+        assert (first.said, second.said) == ([], [])
+        await asyncio.sleep(0.0002)
+        assert (first.said, second.said) == ([[2]], [[4]])
+        assert b.left["due"] == 1
+        submitted(b, third := Told(3))
+        await b.drain()
+        assert third.said == [[6]]
+        assert b.left["drained"] == 1
+
+    model = Doubler()
+    run(scenario())
+    assert model.batches[-2:] == [[1, 2], [3]]
 
 
 def test_draining_answers_what_was_accepted_and_takes_nothing_new() -> None:
-    async def scenario() -> list[int | BaseException]:
+    async def scenario() -> None:
         b = batcher(Doubler(), QUICK, size_max=2)
-        async with asyncio.TaskGroup() as tasks:
-            accepted = tasks.create_task(answers(b, [1, 2, 3]))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            b.drain()
-            with pytest.raises(Draining):
-                await b.infer(9, deadline=60.0)
-            tasks.create_task(b.run())
-        return accepted.result()
+        submitted(b, *(jobs := [Told(1), Told(2), Told(3)]))
+        drained = asyncio.ensure_future(b.drain())
+        await asyncio.sleep(0)
+        with pytest.raises(Draining):
+            b.submit(Told(9))
+        await drained
+        assert [job.said for job in jobs] == [[[2]], [[4]], [[6]]]
+        assert b.depth == 0
+        await b.drain()
 
-    assert run(scenario()) == [2, 4, 6]
+    run(scenario())
 
 
-def test_one_client_hanging_up_does_not_hurt_its_batch_mates() -> None:
-    async def scenario() -> list[int | BaseException]:
+def test_what_never_had_work_drains_too() -> None:
+    async def scenario() -> None:
+        await batcher(Doubler(), QUICK).drain()
+
+    run(scenario())
+
+
+def test_draining_waits_for_the_thread() -> None:
+    async def scenario() -> None:
+        b = batcher(model, SLOW, real_time=True, size_max=1)
+        submitted(b, first := Told(1), second := Told(2))
+        await model.running()
+        drained = asyncio.ensure_future(b.drain())
+        await asyncio.sleep(0)
+        assert not drained.done()
+        model.go.release(2)
+        await drained
+        assert (first.said, second.said) == ([[2]], [[4]])
+
+    model = Held()
+    asyncio.run(scenario())
+
+
+def test_one_client_hanging_up_costs_nothing_and_does_not_hurt_its_batch_mates() -> None:
+    async def scenario() -> None:
         b = batcher(model, QUICK)
-        async with asyncio.TaskGroup() as tasks:
-            calls = [asyncio.create_task(b.infer(n, deadline=60.0)) for n in range(3)]
-            await asyncio.sleep(0)
-            calls[1].cancel()
-            await asyncio.sleep(0)
-            tasks.create_task(b.run())
-            ended = await asyncio.gather(*calls, return_exceptions=True)
-            b.drain()
-        return [one if isinstance(one, BaseException) else one.answer for one in ended]
+        submitted(b, first := Told(1), gone := Told(2, 3), last := Told(4))
+        gone.hung_up = True
+        await asyncio.sleep(0)
+        assert (first.said, gone.said, last.said) == ([[2]], [], [[8]])
+        submitted(b, alone := Told(5))
+        alone.hung_up = True
+        await b.drain()
+        assert b.depth == 0
 
     model = Doubler()
-    first, gone, last = run(scenario())
-    assert isinstance(gone, asyncio.CancelledError)
-    assert [first, last] == [0, 4]
-    assert model.batches == [[0, 2]]
-
-
-def test_a_bad_sample_fails_alone_and_the_batcher_goes_on() -> None:
-    async def scenario() -> None:
-        b = batcher(Doubler(), QUICK)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(b.run())
-            one, bad, two = await answers(b, [1, POISON, 2])
-            assert (one, two) == (2, 4)
-            assert isinstance(bad, Malformed)
-            assert await answers(b, [5]) == [10]
-            b.drain()
-
     run(scenario())
+    assert model.batches == [[1, 4]]
 
 
-def test_a_model_that_answers_too_few_fails_its_batch_only() -> None:
+def test_a_cancelled_call_hangs_up() -> None:
     async def scenario() -> None:
-        b = Batcher[int, int](
-            lambda numbers: list(numbers)[1:], LatencyCurve(QUICK), size_max=2, depth_max=4,
-            now=asyncio.get_running_loop().time,
+        b = batcher(model, QUICK)
+        calls = [asyncio.ensure_future(b.infer(np.array([n]), FAR)) for n in range(3)]
+        await asyncio.sleep(0)
+        calls[1].cancel()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(ended[1], asyncio.CancelledError)
+        assert [type(one) for one in ended] == [Ran, asyncio.CancelledError, Ran]
+
+    model = Doubler()
+    run(scenario())
+    assert 1 not in model.batches[-1]
+
+
+def test_a_client_that_hangs_up_while_its_batch_runs_hurts_nobody() -> None:
+    async def scenario() -> None:
+        b = batcher(model, SLOW, real_time=True)
+        call = asyncio.ensure_future(b.infer(np.array([1]), FAR))
+        await asyncio.sleep(0)
+        submitted(b, mate := Told(2))
+        await model.running()
+        call.cancel()
+        model.go.release(2)
+        await b.drain()
+        assert mate.said == [[4]]
+        assert b.failed_callbacks == 0
+
+    model = Held()
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("measured", [QUICK, SLOW])
+def test_a_bad_sample_fails_alone_and_the_batcher_goes_on(measured: dict[int, float]) -> None:
+    async def scenario() -> None:
+        b = batcher(model, measured, real_time=True)
+        submitted(b, one := Told(1), bad := Told(POISON), two := Told(2), gone := Told(3))
+        one.then = lambda: setattr(gone, "hung_up", True)
+        await two.ended.wait()
+        assert (one.said, two.said) == ([[2]], [[4]])
+        assert [type(said) for said in bad.said] == [Malformed]
+        submitted(b, after := Told(5))
+        await b.drain()
+        assert (after.said, gone.said) == ([[10]], [])
+        assert (b.left["full"], b.left["again"]) == (1, 3)
+
+    model = Doubler()
+    asyncio.run(scenario())
+    assert model.batches == [[1, POISON, 2, 3], [1], [POISON], [2], [5]]
+
+
+def test_who_has_no_time_for_another_run_is_told_so() -> None:
+    async def scenario() -> None:
+        clock = [0.0]
+        b = Batcher(
+            failing, LatencyCurve(QUICK), rules=BatchRules(), now=lambda: clock[0]
         )  # fmt: skip
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(b.run())
-            assert all(isinstance(e, ValueError) for e in await answers(b, [1, 2]))
-            b.drain()
 
+        def spend() -> None:
+            clock[0] = 10.0
+
+        submitted(b, first := Told(POISON), second := Told(2, deadline=5.0))
+        first.then = spend
+        await b.drain()
+        assert [type(said) for said in second.said] == [DeadlineMissed]
+        assert b.missed == 1
+
+    failing = Doubler()
     run(scenario())
+    assert failing.batches == [[POISON, 2], [POISON]]
+
+
+@pytest.mark.parametrize("measured", [QUICK, SLOW])
+def test_a_wrong_number_of_outputs_is_an_error(measured: dict[int, float]) -> None:
+    def too_few(rows: Sequence[Rows]) -> Outputs:
+        return Doubler()(rows)[1:]
+
+    async def scenario() -> None:
+        b = batcher(too_few, measured, real_time=True)
+        submitted(b, *(jobs := [Told(1), Told(2)]))
+        await b.drain()
+        assert [str(job.said[0]) for job in jobs] == ["0 outputs for a batch of 1 rows"] * 2
+
+    asyncio.run(scenario())
 
 
 def test_overload_and_hopeless_deadlines_are_refused_at_once() -> None:
     async def scenario() -> None:
         b = batcher(Doubler(), QUICK)
-        waiting = [asyncio.create_task(b.infer(n, deadline=60.0)) for n in range(8)]
-        await asyncio.sleep(0)
-        with pytest.raises(QueueFull):
-            await b.infer(9, deadline=60.0)
-        for call in waiting:
-            call.cancel()
+        submitted(b, *(Told(n) for n in range(8)))
+        with pytest.raises(QueueFull) as refused:
+            b.submit(Told(9))
+        assert refused.value.retry_after_s == pytest.approx(0.0008)
         with pytest.raises(DeadlineMissed):
-            await batcher(Doubler(), SLOW).infer(1, deadline=0.005)
+            batcher(Doubler(), SLOW).submit(Told(1, deadline=0.005))
+        await b.drain()
 
     run(scenario())
 
 
-@pytest.mark.parametrize(("measured", "inline"), [(QUICK, True), (SLOW, False)])
+@pytest.mark.parametrize(
+    ("measured", "inline_s_max", "inline"),
+    [(QUICK, 0.001, True), (SLOW, 0.001, False), (QUICK, -1.0, False)],
+)
 def test_only_a_batch_under_a_millisecond_runs_on_the_event_loop(
-    measured: dict[int, float], *, inline: bool
+    measured: dict[int, float], inline_s_max: float, *, inline: bool
 ) -> None:
     async def scenario() -> None:
-        b = Batcher(model, LatencyCurve(measured), size_max=4)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(b.run())
-            assert (await b.infer(1, deadline=time.monotonic() + 60)).answer == 2
-            b.drain()
+        b = batcher(model, measured, real_time=True, inline_s_max=inline_s_max)
+        assert (await b.infer(np.array([1]), FAR)).outputs.logits.tolist() == [[2.0]]
+        await b.drain()
 
     model = Doubler()
     asyncio.run(scenario())
     assert (model.threads == {threading.main_thread().name}) == inline
     assert len(model.threads) == 1
+
+
+def test_a_callback_that_raises_is_logged_counted_and_hurts_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As a closed uvloop transport does when it is written to."""
+
+    def closed() -> None:
+        raise RuntimeError("the transport is closed")
+
+    async def scenario() -> None:
+        b = batcher(Doubler(), QUICK)
+        jobs = [Told(1), Told(2), Told(3), Told(POISON), Told(5)]
+        jobs[0].then = jobs[1].then = jobs[3].then = closed
+        submitted(b, jobs[0], jobs[2], jobs[1])
+        await asyncio.sleep(0)
+        submitted(b, *jobs[3:])
+        await b.drain()
+        assert (jobs[2].said, jobs[4].said) == ([[6]], [[10]])
+        assert b.failed_callbacks == 3
+
+    with caplog.at_level(logging.ERROR):
+        run(scenario())
+    lines = [record for record in caplog.records if record.message == "batch_callback_raised"]
+    assert [record.callback for record in lines] == ["answered", "failed"]
+    assert all(record.exc_info for record in lines)
+
+
+def test_what_counts_batches_may_raise_too() -> None:
+    def on_batch(rows: int, _run_s: float) -> None:
+        counted.append(rows)
+        raise KeyError(rows)
+
+    async def scenario() -> None:
+        b = batcher(Doubler(), QUICK, on_batch=on_batch)
+        submitted(b, job := Told(1, 2))
+        await b.drain()
+        assert job.said == [[2, 4]]
+        assert b.failed_callbacks == 1
+
+    counted: list[int] = []
+    run(scenario())
+    assert counted == [2]
+
+
+def test_who_waits_too_long_is_told_while_the_thread_is_busy() -> None:
+    async def scenario() -> None:
+        b = batcher(model, SLOW, real_time=True, queue_s_max=(60.0, 60.0, 0.05))
+        submitted(b, running := Told(1))
+        await model.running()
+        now = time.monotonic()
+        submitted(
+            b,
+            patient := Told(2),
+            late := Told(3, deadline=now + 0.06),
+            bulk := Told(4, priority=Priority.BULK),
+        )
+        async with asyncio.timeout(10):
+            await late.ended.wait()
+            await bulk.ended.wait()
+        assert [type(job.said[0]) for job in (late, bulk)] == [DeadlineMissed] * 2
+        assert running.said == []
+        assert (b.missed, b.depth) == (2, 1)
+        model.go.release(2)
+        await b.drain()
+        assert (running.said, patient.said) == ([[2]], [[4]])
+
+    model = Held()
+    asyncio.run(scenario())
+    assert model.batches == [[1], [2]]
+
+
+def test_the_thread_gets_its_next_batch_before_the_answers_are_handed_on() -> None:
+    async def scenario() -> None:
+        b = batcher(model, SLOW, real_time=True, size_max=1)
+        submitted(b, first := Told(1), second := Told(2))
+        await model.running()
+        seen: list[bool] = []
+        first.then = lambda: seen.append(model.entered.acquire(timeout=10))
+        model.go.release()
+        await first.ended.wait()
+        assert seen == [True]
+        model.go.release()
+        await b.drain()
+        assert second.said == [[4]]
+
+    model = Held()
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("measured", [QUICK, SLOW])
+def test_an_answer_may_bring_the_next_job(measured: dict[int, float]) -> None:
+    """As a pipelined request does."""
+
+    async def scenario() -> None:
+        b = batcher(Doubler(), measured, real_time=True)
+        first, second, third = Told(1), Told(2), Told(3)
+        first.then = lambda: b.submit(second)
+        second.then = lambda: b.submit(third)
+        b.submit(first)
+        async with asyncio.timeout(10):
+            await third.ended.wait()
+        await b.drain()
+        assert third.said == [[6]]
+
+    asyncio.run(scenario())
+
+
+def test_after_a_long_batch_a_short_one_may_run_on_the_loop() -> None:
+    async def scenario() -> None:
+        b = batcher(model, {1: 0.0001, 4: 0.01}, real_time=True)
+        submitted(b, wide := Told(1, 2, 3, 4), short := Told(5))
+        await b.drain()
+        assert (wide.said, short.said) == ([[2, 4, 6, 8]], [[10]])
+
+    model = Doubler()
+    asyncio.run(scenario())
+    assert len(model.threads) == 2
+
+
+def test_interactive_goes_first_and_the_rest_is_counted_apart() -> None:
+    async def scenario() -> None:
+        b = batcher(model, QUICK, bulk_share=1.0, size_max=2)
+        submitted(
+            b, Told(1, priority=Priority.BULK), Told(2, priority=Priority.NEAR_LINE), Told(3, 4)
+        )
+        await b.drain()
+        assert dict(b.left_by_priority) == {
+            Priority.INTERACTIVE: 1, Priority.NEAR_LINE: 1, Priority.BULK: 1,
+        }  # fmt: skip
+        assert b.rows_max(Priority.BULK) == 1
+
+    model = Doubler()
+    run(scenario())
+    assert model.batches == [[3, 4], [2], [1]]
+
+
+def test_with_lanes_so_many_batches_run_at_once() -> None:
+    async def scenario() -> None:
+        b = batcher(model, QUICK, real_time=True, size_max=1, lanes=2)
+        submitted(b, *(jobs := [Told(1), Told(2), Told(3)]))
+        await model.running()
+        await model.running()
+        assert b.depth == 1
+        assert not model.entered.acquire(blocking=False)
+        model.go.release(3)
+        await b.drain()
+        assert [job.said for job in jobs] == [[[2]], [[4]], [[6]]]
+
+    model = Held()
+    asyncio.run(scenario())
+
+
+def test_a_late_comer_takes_a_lane_that_is_free() -> None:
+    async def scenario() -> None:
+        b = batcher(model, QUICK, real_time=True, size_max=1, lanes=2)
+        submitted(b, first := Told(1))
+        await model.running()
+        submitted(b, second := Told(2))
+        await model.running()
+        model.go.release(2)
+        await b.drain()
+        assert (first.said, second.said) == ([[2]], [[4]])
+
+    model = Held()
+    asyncio.run(scenario())

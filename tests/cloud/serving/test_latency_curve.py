@@ -26,7 +26,7 @@ def test_a_slower_machine_is_learnt_and_one_hiccup_is_not() -> None:
     assert curve.cost_s(1) < 0.002
     for _ in range(200):
         curve.observe(1, 0.003)
-    assert curve.cost_s(1) == pytest.approx(0.003, rel=0.01)
+    assert curve.cost_s(1) == pytest.approx(0.003, rel=0.02)
 
 
 @pytest.mark.parametrize("measured", [{}, {0: 0.1}, {1: -0.1}])
@@ -47,3 +47,28 @@ def test_a_bigger_batch_never_costs_less(
         curve.observe(size, took_s)
     costs = [curve.cost_s(size) for size in range(1, 80)]
     assert all(a <= b + 1e-12 for a, b in pairwise(costs))
+
+
+def test_past_the_largest_size_what_was_seen_is_held_against_the_proportion() -> None:
+    curve = LatencyCurve({1: 0.001})
+    for _ in range(200):
+        curve.observe(8, 0.008)
+    assert curve.cost_s(1) == pytest.approx(0.001, rel=0.03)
+
+
+def test_whoever_keeps_costs_is_told_of_changes_that_matter() -> None:
+    curve = LatencyCurve({1: 0.001})
+    for _ in range(50):
+        curve.observe(1, 0.00101)
+    assert (curve.revision, curve.cost_s(1)) == (0, 0.001)
+    curve.observe(1, 0.002)
+    assert curve.revision == 1
+    assert curve.cost_s(1) > 0.001
+
+
+def test_the_efficient_size_is_the_smallest_that_gives_nearly_the_best_throughput() -> None:
+    curve = LatencyCurve({1: 1.0, 2: 1.1, 4: 2.1, 8: 4.2})
+    assert curve.efficient((1, 2, 4, 8), 0.9) == 2
+    assert curve.efficient((8, 4, 1), 1.0) == 4
+    assert curve.efficient((3,), 0.9) == 3
+    assert LatencyCurve({1: 0.0}).efficient((1, 2), 0.9) == 1

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cloud.serving.padding import sizes_for
-from cloud.serving.settings import ModelSettings
+from cloud.serving.settings import ModelSettings, TritonSettings
+from cloud.serving.triton_engine import TritonEngine
+from shared.bundle.manifest import Precision
 from shared.bundle.reader import Bundle
 from shared.engines.engine import Absent, Available, Engine, OpenOptions, Session
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
 from shared.engines.openvino_engine import OpenVinoEngine
+from shared.engines.parity import check_graph, measure_parity
 from shared.engines.ranking import choose
 from shared.engines.tensorrt_engine import TensorRtEngine
 from shared.errors import Unavailable
@@ -37,6 +40,8 @@ def open_best(bundle: Bundle, settings: ModelSettings, *, cache_dir: Path, size_
     Raises `Unknown` for an engine that the bundle has no variant for, `Unavailable` when none can
     run here or none passes, saying why for each.
     """
+    if settings.triton is not None:
+        return _on_triton(bundle, settings.triton, size_max)
     engines = engines_for(settings)
     choice = choose(
         bundle, engines, wanted=None if settings.engine == "auto" else settings.engine,
@@ -64,6 +69,42 @@ def engines_for(settings: ModelSettings) -> tuple[Engine, ...]:
             return (TensorRtEngine(),)
         case _:
             return onnxruntime, OpenVinoEngine(), TensorRtEngine()
+
+
+def _on_triton(bundle: Bundle, settings: TritonSettings, size_max: int) -> Opened:
+    manifest = bundle.manifest
+    names = tuple(output.name for output in manifest.outputs)
+    engine = TritonEngine(settings, manifest.name, names)
+    session = engine.open(b"", OpenOptions(where=manifest.name, batch_max=size_max))
+    try:
+        check_graph(manifest, session, f"{manifest.name} on {settings.url}")
+        precision = _passed_as(bundle, session)
+    except BaseException:
+        session.close()
+        raise
+    return Opened(
+        session=session, engine="triton", variant=f"triton/{precision}",
+        why=f"asked for, and passes the golden samples as {precision} at {settings.url}",
+        size_max=session.batch_max, lanes=settings.concurrency,
+    )  # fmt: skip
+
+
+def _passed_as(bundle: Bundle, session: Session) -> Precision:
+    """Which precision runs there only its answers say: the strictest whose tolerance they keep.
+
+    Raises `Unavailable` when they keep none.
+    """
+    golden = bundle.manifest.golden
+    stated = {variant.precision for variant in bundle.manifest.variants}
+    parity = None
+    for precision in sorted(stated, key=lambda each: golden.tolerance[each]):
+        parity = measure_parity(session, bundle.golden, golden, precision)
+        if parity.passes:
+            return precision
+    raise Unavailable(
+        f"{bundle.where}: the server answers otherwise than the reference: {parity}; load this "
+        "bundle's model there"
+    )
 
 
 class _BestProvider:

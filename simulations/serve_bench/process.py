@@ -72,20 +72,18 @@ def machine_busy_s() -> float:
 
 
 def end(process: "subprocess.Popen[bytes]", mark: str) -> None:
-    """SIGTERM to the first, then to all its own that stay, then SIGKILL; each by its id."""
+    """SIGTERM to the first, which may end its own; then to all that stay, then SIGKILL, by id."""
     pids = members(process.pid, mark)
-    _send({process.pid} & pids, signal.SIGTERM)
-    _wait(process, pids)
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
     for how in (signal.SIGTERM, signal.SIGKILL):
-        pids = (pids | members(process.pid, mark)) & set(_processes())
-        _send(pids - {process.pid} if process.poll() is not None else pids, how)
+        pids = {pid for pid in pids | members(process.pid, mark) if _runs(pid)}
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, how)
         _wait(process, pids)
-
-
-def _send(pids: set[int], how: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, how)
 
 
 def _wait(process: "subprocess.Popen[bytes]", pids: set[int]) -> None:

@@ -40,10 +40,8 @@ def block(results: Results) -> str:
     """Give the Markdown for everything that is known."""
     m = results.machine
     versions = ", ".join(f"{name} {version}" for name, version in m.versions.items())
-    parts = [
-        f"Machine: {m.cpu}, {m.cores} cores, {m.memory_gb:g} GiB, Linux {m.kernel}; "
-        f"Python {m.python}, {versions}. Server and client share it."
-    ]
+    where = f"{m.cpu}, {m.cores} cores, {m.memory_gb:g} GiB, Linux {m.kernel}"
+    parts = [f"Machine: {where}; Python {m.python}, {versions}. Server and client share it."]
     found = verdicts(results)
     if found:
         parts += ["### Targets", "\n".join(_targets(found))]
@@ -139,8 +137,7 @@ def _overload(found: Overload) -> Iterator[str]:
     yield (
         f"{found.measured_at}. Open loop, Poisson arrivals, latency from the time a request was due. "
         f"Model {found.model}; one server process on one core, the load generator on another. "
-        f"Capacity {found.capacity_per_second:,.0f}/s; every request's deadline is "
-        f"{found.deadline_ms:g} ms."
+        f"Capacity {found.capacity_per_second:,.0f}/s."
     )
     yield ""
     yield from _phases((("at 80%", found.at_80), ("at 200%", found.at_200)))

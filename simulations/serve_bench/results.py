@@ -122,7 +122,6 @@ class Overload(_Kept):
     measured_at: str
     model: str
     capacity_per_second: float
-    deadline_ms: float
     at_80: Phase
     at_200: Phase
     recovered_s: float

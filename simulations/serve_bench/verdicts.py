@@ -1,5 +1,6 @@
 """The targets, and whether they are met. Pure."""
 
+import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,6 +55,14 @@ def verdicts(results: Results) -> list[Verdict]:
     return found
 
 
+def missing(results: Results) -> list[str]:
+    """Say what no verdict could be given for, though its part was measured or asked for."""
+    found = [f"{part}: {why}" for part, why in results.failed.items()]
+    if results.cells is not None and OURS in results.cells.absent:
+        found.append(f"cells: ours: {results.cells.absent[OURS]}")
+    return found
+
+
 def of_cells(cells: Cells) -> Iterator[Verdict]:
     """Give the verdicts of the closed loop, for the servers that were measured."""
     for name, target in FASTER_THAN:
@@ -69,7 +78,10 @@ def of_cells(cells: Cells) -> Iterator[Verdict]:
             yield _compared(what, *pair, "p50_ms", "ms", "<=", 1.0)
     peers = [s.name for s in cells.subjects if not s.is_ours and not s.is_floor]
     for concurrency in cells.concurrencies:
-        pairs = [pair for name in peers if (pair := _pair(cells, name, concurrency)) is not None]
+        pairs = [
+            pair for name in peers
+            if (pair := _pair(cells, name, concurrency)) is not None and _answers(pair[1])
+        ]  # fmt: skip
         if pairs:
             ours, best = min(pairs, key=lambda pair: pair[1].median("p99_ms"))
             what = f"p99 at {concurrency} over the best peer's ({_title(cells, best.subject)})"
@@ -110,7 +122,7 @@ def of_mixed(found: Mixed) -> Iterator[Verdict]:
 
 
 def _limit(what: str, value: float, reference: float, unit: str, ratio_max: float = 1.0) -> Verdict:
-    return Verdict(what, value, reference, unit, value / max(reference, 1e-9), "<=", ratio_max)
+    return Verdict(what, value, reference, unit, _ratio(value, reference), "<=", ratio_max)
 
 
 def _compared(
@@ -120,12 +132,21 @@ def _compared(
     value, reference = ours.median(field), theirs.median(field)
     if len(ours.runs) == len(theirs.runs):
         ratio = statistics.median(
-            getattr(a, field) / max(getattr(b, field), 1e-9)
+            _ratio(getattr(a, field), getattr(b, field))
             for a, b in zip(ours.runs, theirs.runs, strict=True)
         )
     else:
-        ratio = value / max(reference, 1e-9)
+        ratio = _ratio(value, reference)
     return Verdict(what, value, reference, unit, ratio, rule, target)
+
+
+def _ratio(value: float, reference: float) -> float:
+    return value / reference if reference else math.inf
+
+
+def _answers(cell: Cell) -> bool:
+    """A server that did not answer once has no p99."""
+    return cell.median("per_second") > 0
 
 
 def _pair(cells: Cells, name: str, concurrency: int) -> tuple[Cell, Cell] | None:

@@ -1,0 +1,124 @@
+"""Escalations through broker and worker, beside the same messages echoed at a bare broker."""
+
+import json
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from shared.bundle.reader import open_bundle
+from shared.errors import Unavailable
+from shared.new_ids import new_sample_id
+from shared.wire.envelope import Escalation, pack_escalation
+from shared.wire.pixels import Encoder
+from simulations.serve_bench.ours import ours_running
+from simulations.serve_bench.overload import BUNDLE, fashion_request
+from simulations.serve_bench.peers import REPOSITORY
+from simulations.serve_bench.results import MqttPath, MqttRun
+from simulations.serve_bench.server import free_ports
+
+EDGE_BUNDLE: Final = "fashion-edge"
+DEVICES: Final = 16
+WINDOW: Final = 16
+"""Of each device: together half of what a worker takes in hand at once."""
+PACED: Final = 300
+SECONDS: Final = 3.0
+_BUDGET_MS: Final = 10_000
+Say = Callable[[str], None]
+
+
+def measure(models: Path, folder: Path, say: Say, *, rounds: int) -> MqttPath:
+    """Load worker and echo in turn, each with a broker of its own. Raises `Unavailable`."""
+    order = {
+        "devices": DEVICES, "window": WINDOW, "per_second": PACED, "seconds": SECONDS,
+        "escalation": b64encode(_escalation(models / EDGE_BUNDLE)).decode(), "host": "127.0.0.1",
+    }  # fmt: skip
+    ports = free_ports()
+    runs: dict[int, list[MqttRun]] = {ports[0]: [], ports[1]: []}
+    with ExitStack() as stack:
+        arguments = ("--broker-port", str(ports[0]))
+        stack.enter_context(
+            ours_running(models / BUNDLE, folder / "mqtt", fashion_request(), arguments=arguments)
+        )
+        stack.enter_context(_broker(folder / "bare", ports[1]))
+        stack.enter_context(_echo({**order, "echo": True, "port": ports[1]}))
+        for number in range(rounds):
+            for port in ports[:2] if number % 2 == 0 else ports[1::-1]:
+                runs[port].append(_run({**order, "port": port}))
+                say(f"  {'worker' if port == ports[0] else 'bare'}: {runs[port][-1]}")
+    return MqttPath(
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"), devices=DEVICES,
+        paced_per_second=PACED, worker=tuple(runs[ports[0]]), bare=tuple(runs[ports[1]]),
+    )  # fmt: skip
+
+
+def _escalation(edge: Path) -> bytes:
+    """A real one, of the size that this data set's have."""
+    bundle = open_bundle(edge)
+    manifest = bundle.manifest
+    image = np.random.default_rng(5).integers(0, 256, (28, 28), np.uint8)
+    payload = Encoder(manifest.payload.codec, bundle.dictionary or b"").encode(image)
+    return pack_escalation(
+        Escalation(
+            new_sample_id(), manifest.name, manifest.version, "escalated", _BUDGET_MS, 0.0, 0, 0.5,
+            payload,
+        )
+    )  # fmt: skip
+
+
+def _run(order: dict[str, object]) -> MqttRun:
+    ran = subprocess.run(  # noqa: S603  our own module
+        _LOAD, input=json.dumps(order) + "\n", capture_output=True, text=True, check=False,
+        cwd=REPOSITORY,
+    )  # fmt: skip
+    if ran.returncode:
+        raise Unavailable(f"the devices' process: {ran.stderr.strip()[-300:]}")
+    return MqttRun.model_validate_json(ran.stdout)
+
+
+@contextmanager
+def _broker(folder: Path, port: int) -> Iterator[None]:
+    """Run the broker that a worker would start, by itself."""
+    argv = [
+        sys.executable, "-m", "cloud.broker", "--port", str(port), "--state-dir", str(folder),
+        "--exit-with-stdin",
+    ]  # fmt: skip
+    process = subprocess.Popen(  # noqa: S603  our own module
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        cwd=REPOSITORY,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise Unavailable("the bare broker did not start")
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def _echo(order: dict[str, object]) -> Iterator[None]:
+    process = subprocess.Popen(  # noqa: S603  our own module
+        _LOAD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.close()
+        if process.stdout.readline() != "ready\n":
+            raise Unavailable("the echo did not connect")
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+_LOAD: Final = [sys.executable, "-m", "simulations.serve_bench.mqtt_load"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 
@@ -102,11 +102,11 @@ class Journal:
 
     def job(self) -> Job | None:
         """None before a job has begun here."""
-        row = self._db.execute("SELECT job FROM job").fetchone()
-        if row is None:
+        rows = self._read("SELECT job FROM job")
+        if not rows:
             return None
         try:
-            return Job.model_validate_json(row[0])
+            return Job.model_validate_json(rows[0][0])
         except ValidationError as error:
             raise Malformed(
                 f"{self._folder}: its job was begun by another Hybridge; finish it with that one"
@@ -125,33 +125,31 @@ class Journal:
             )
 
     def entries(self) -> dict[str, Entry]:
-        rows = self._db.execute("SELECT name, size_bytes, tag, rows, state, why FROM input")
+        rows = self._read("SELECT name, size_bytes, tag, rows, state, why FROM input")
         return {row[0]: Entry(*row) for row in rows}
 
-    def failures(self) -> Iterator[Entry]:
+    def failures(self) -> list[Entry]:
         """By name."""
-        rows = self._db.execute(
+        rows = self._read(
             "SELECT name, size_bytes, tag, rows, state, why FROM input "
             "WHERE state = 'failed' ORDER BY name"
         )
-        return (Entry(*row) for row in rows)
+        return [Entry(*row) for row in rows]
 
     def parts(self) -> list[Part]:
-        rows = self._db.execute("SELECT number, file, rows, sha256 FROM part ORDER BY number")
+        rows = self._read("SELECT number, file, rows, sha256 FROM part ORDER BY number")
         return [Part(*row) for row in rows]
 
     def next_part(self) -> int:
-        (last,) = self._db.execute("SELECT max(number) FROM part").fetchone()
+        ((last,),) = self._read("SELECT max(number) FROM part")
         return 0 if last is None else int(last) + 1
 
     def totals(self) -> Totals:
-        inputs, failed = self._db.execute(
+        ((inputs, failed),) = self._read(
             "SELECT count(*) FILTER (WHERE state != 'partial'), "
             "count(*) FILTER (WHERE state = 'failed') FROM input"
-        ).fetchone()
-        parts, rows = self._db.execute(
-            "SELECT count(*), coalesce(sum(rows), 0) FROM part"
-        ).fetchone()
+        )
+        ((parts, rows),) = self._read("SELECT count(*), coalesce(sum(rows), 0) FROM part")
         return Totals(inputs, failed, rows, parts)
 
     def commit(self, part: Part | None, entries: Iterable[Entry]) -> None:
@@ -176,19 +174,29 @@ class Journal:
                 (parts_before,),
             )
 
+    def _read(self, query: str) -> list[Any]:
+        with self._in_words():
+            return self._db.execute(query).fetchall()
+
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        try:
+        with self._in_words():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
         except sqlite3.Error as error:
             raise Unavailable(
-                f"{self._folder / _NAME}: {error}; free the disk and run again"
+                f"{self._folder / _NAME}: {error}; run again once that is mended"
             ) from error
 
     def _unlock(self) -> None:
@@ -197,24 +205,30 @@ class Journal:
             self._lock = None
 
 
-def remaining(found: Iterable[Found], entries: Mapping[str, Entry]) -> list[tuple[Found, int]]:
+def remaining(
+    found: Iterable[Found], entries: Mapping[str, Entry], *, changed_again: bool = False
+) -> list[tuple[Found, int]]:
     """What is left to do: each input with how many of its rows are answered already.
 
-    An input that failed is tried again once it has changed. Raises `Refused` for one that changed
-    after rows of it were answered: they would stand beside those of its new content.
+    An input that failed is tried again once it has changed. One that changed after rows of it were
+    answered is done again from its first row when `changed_again`; else raises `Refused`, because
+    the answers to its old content would stand beside those to its new one.
     """
     left: list[tuple[Found, int]] = []
     for one in found:
         entry = entries.get(one.name)
-        if entry is None or (entry.state == "failed" and not entry.is_of(one)):
+        if entry is None:
             left.append((one, 0))
-        elif not entry.is_of(one):
+        elif entry.is_of(one):
+            if entry.state == "partial":
+                left.append((one, entry.rows))
+        elif changed_again or entry.state == "failed":
+            left.append((one, 0))
+        else:
             raise Refused(
                 f"{one.name}: changed after {entry.rows} of its rows were answered; "
                 "run into a new folder, or put the old file back"
             )
-        elif entry.state == "partial":
-            left.append((one, entry.rows))
     return left
 
 
@@ -223,8 +237,11 @@ def exists(folder: Path) -> bool:
 
 
 def _locked(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    number = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise Unavailable(f"{folder}: cannot be written: {error.strerror}") from error
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -111,7 +111,7 @@ async def _run(
             async with aclosing(reads):
                 at_end = await work.run(reads, {found.name: rows for found, rows in left})
     finally:
-        await asyncio.to_thread(folder.write_errors)
+        await asyncio.to_thread(folder.write_errors, journal.failures())
     seconds = time.monotonic() - began
     totals = journal.totals()
     if not at_end:
@@ -119,7 +119,7 @@ async def _run(
         return Ended("limited" if limited else "stopped", totals, work.tally.rows, seconds)
     if order.strict and totals.failed:
         raise Malformed(f"{totals.failed} inputs failed in an earlier run; errors.jsonl names them")
-    await asyncio.to_thread(folder.write_success)
+    await asyncio.to_thread(folder.write_summary, totals.inputs, totals.failed)
     return Ended("complete", totals, work.tally.rows, seconds)
 
 

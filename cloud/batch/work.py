@@ -18,7 +18,8 @@ from cloud.batch.read_ahead import Read
 from cloud.batch.reading import Pixels
 from shared.errors import Malformed
 
-Answer = Callable[[Pixels], Awaitable[Answered]]
+Answer = Callable[[Pixels], Awaitable[Answered | None]]
+"""None: there is no time left for it; stop before this batch, and keep what is done."""
 Gate = Callable[[], Awaitable[bool]]
 """Waits until a batch may run; False: stop here, and keep what is done."""
 
@@ -108,11 +109,11 @@ class Work:
         return min(left, self._job.part_rows - self._rows)
 
     async def _run_batch(self, batch: _Batch) -> bool:
-        if not await self._gate():
+        pixels = batch.pixels[0] if len(batch.pixels) == 1 else np.concatenate(batch.pixels)
+        answered = await self._answer(pixels) if await self._gate() else None
+        if answered is None:
             await self._commit()
             return False
-        pixels = batch.pixels[0] if len(batch.pixels) == 1 else np.concatenate(batch.pixels)
-        answered = await self._answer(pixels)
         if len(answered.probabilities) != batch.rows:
             raise ValueError(f"{len(answered.probabilities)} answers for {batch.rows} rows")
         if not np.isfinite(answered.probabilities).all():

@@ -1,6 +1,7 @@
 """One contract over a folder, `file://`, memory and S3 (moto's server), and what a folder hides."""
 
 import os
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +9,12 @@ from pathlib import Path
 import obstore
 import pytest
 from moto.server import ThreadedMotoServer
+from obstore.exceptions import UnauthenticatedError
 from obstore.store import MemoryStore, S3Store
 
 from cloud.batch.folder_source import FolderSource
 from cloud.batch.locate import locate
-from cloud.batch.object_source import ObjectSource
+from cloud.batch.object_source import ObjectSource, _in_words
 from cloud.batch.source import Source
 from shared.errors import Malformed, NotTrusted, TooLarge, Unavailable, Unknown
 
@@ -50,8 +52,6 @@ def at_s3(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def bucket(endpoint: str, name: str) -> S3Store:
-    import urllib.request
-
     call = urllib.request.Request(f"{endpoint}/{name}", method="PUT")
     with urllib.request.urlopen(call, timeout=10):
         pass
@@ -194,8 +194,4 @@ def test_hidden_files_are_left_out(tmp_path: Path) -> None:
 
 
 def test_refused_credentials_are_no_passing_fault() -> None:
-    from obstore.exceptions import UnauthenticatedError
-
-    from cloud.batch.object_source import _in_words
-
     assert isinstance(_in_words(UnauthenticatedError("x"), "s3://b"), NotTrusted)

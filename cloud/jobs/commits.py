@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from cloud.jobs.database import Change, JobDatabase
-from shared.errors import HybridgeError, Overloaded
+from shared.errors import HybridgeError, Overloaded, Unavailable
 
 T = TypeVar("T")
 _GROUP_MAX = 256
@@ -34,6 +34,7 @@ class Commits:
         self._readers = readers or ThreadPoolExecutor(_READERS, thread_name_prefix="jobs-read")
         self._pending: list[tuple[Change[Any], asyncio.Future[Any]]] = []
         self._writing: asyncio.Future[list[Any]] | None = None
+        self._closed = False
         self.up = True
         """Whether the last commit succeeded."""
 
@@ -42,6 +43,8 @@ class Commits:
 
         Raises `Unavailable`, `Overloaded` while `pending_max` wait, and what the change itself does.
         """
+        if self._closed:
+            raise Unavailable("this server is shutting down; send it again")
         if len(self._pending) >= self._pending_max:
             full = Overloaded(f"{self._pending_max} changes to jobs already wait for the disk")
             full.retry_after_s = 1.0
@@ -55,15 +58,24 @@ class Commits:
 
     async def read(self, look: Callable[[Connection], T]) -> T:
         """Raises `Unavailable`, and what `look` itself does."""
+        if self._closed:
+            raise Unavailable("this server is shutting down; send it again")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, self._database.read, look)
 
     def close(self) -> None:
-        """The group that is being written is written to its end."""
+        """Nothing more is taken; the group that is being written is written to its end."""
+        self._closed = True
+        for _, made in self._pending:
+            if not made.done():
+                made.set_exception(Unavailable("this server is shutting down; send it again"))
+        self._pending.clear()
         self._writer.shutdown()
         self._readers.shutdown()
 
     def _write(self) -> None:
+        if not self._pending:  # closed in between
+            return
         group, self._pending = self._pending[:_GROUP_MAX], self._pending[_GROUP_MAX:]
         writing = self._writing = asyncio.get_running_loop().run_in_executor(
             self._writer, self._database.write, [change for change, _ in group]

@@ -9,7 +9,6 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.problems import http_problem
 from cloud.jobs.desk import PAGE_MAX, JobDesk
 from cloud.jobs.record import LIVE, Admitted, Failure, JobId, JobView, Result, job_id
 from shared import errors
@@ -91,20 +90,15 @@ def _shown(result: Result) -> web.Response:
             assert result.answer is not None
             return web.Response(body=result.answer.body, headers=result.answer.headers)
         case "cancelled":
-            return _problem(HTTPStatus.GONE, f"job {view.id} was cancelled")
+            raise web.HTTPGone(text=f"job {view.id} was cancelled")
         case "expired":
             detail = view.failure.detail if view.failure else "its time is over"
-            return _problem(HTTPStatus.GONE, f"job {view.id}: {detail}")
+            raise web.HTTPGone(text=f"job {view.id}: {detail}")
         case "failed":
             assert view.failure is not None
             if view.failure.reason in {"fault", "poison"}:
-                return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, view.failure.detail)
+                raise web.HTTPInternalServerError(text=view.failure.detail)
             raise _raised(view.failure)
-
-
-def _problem(status: HTTPStatus, detail: str) -> web.Response:
-    found = http_problem(status, detail)
-    return web.Response(body=found.body(""), status=status, headers=found.headers)
 
 
 def _raised(failure: Failure) -> HybridgeError:

@@ -22,10 +22,12 @@ from cloud.jobs.record import Claimed, Failure, JobId, Reason
 from cloud.jobs.settings import JobSettings
 from cloud.jobs.sweep import Swept, sweep
 from shared.errors import DeadlineMissed, HybridgeError, Unavailable
+from shared.logs import OncePer
 from shared.oip.body import Encoded
 
 log = logging.getLogger(__name__)
 _DETAIL_CHARACTERS_MAX = 1_000
+_LOG_PERIOD_S = 60.0
 
 
 class Answering(Protocol):
@@ -60,6 +62,7 @@ class JobRunner:
             in_hand_max=rules.in_hand_max, look_s=rules.look_s,
         )  # fmt: skip
         self._draining = asyncio.Event()
+        self._once = OncePer(_LOG_PERIOD_S)
 
     @property
     def in_hand(self) -> int:
@@ -139,10 +142,15 @@ class JobRunner:
                 self._counts.done.inc()
             case Failure() as failure:
                 self._counts.given_up[failure.reason].inc()
-                log.warning(
-                    "job_given_up",
-                    extra={"job": str(job.id), "reason": failure.reason, "model": job.model},
-                )
+                held_back = self._once.admits(failure.reason, self._now())
+                if held_back is not None:
+                    log.warning(
+                        "job_given_up",
+                        extra={
+                            "job": str(job.id), "reason": failure.reason, "model": job.model,
+                            "why": failure.detail[:300], "more_since_last": held_back,
+                        },
+                    )  # fmt: skip
             case _:
                 return
         self._on_ended([job.id])
@@ -156,6 +164,8 @@ class JobRunner:
             except Unavailable:
                 failures += 1
                 self._counts.retried["store"].inc()
+                if self._draining.is_set():  # it is run again after the lease, then
+                    return None
                 await asyncio.sleep(pause_s(failures, 0.1, 5.0, self._rng))
             else:
                 if not made:

@@ -20,6 +20,7 @@ _REFUSED: tuple[tuple[Network, str], ...] = (
     (IPv6Network("2001:20::/28"), "ORCHID, no address of a machine"),
     (IPv6Network("2001:db8::/32"), "for documentation"),
     (IPv6Network("3fff::/20"), "for documentation"),
+    (IPv4Network("192.0.0.0/24"), "for protocols' own use, a cloud's metadata among them"),
     (IPv4Network("192.88.99.0/24"), "6to4's relays"),
     (IPv4Network("168.63.129.16/32"), "a cloud's control service"),
 )

@@ -21,9 +21,11 @@ from cloud.jobs.webhooks.message import Message, message, message_id
 from cloud.jobs.webhooks.signing import signed_headers
 from cloud.jobs.webhooks.urls import target
 from shared.errors import Refused, Unavailable
+from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
 _GONE = 410
+_LOG_PERIOD_S = 60.0
 _INLINE_BYTES = 8 * 1024
 """Of an answer that are turned into a message on the event loop."""
 
@@ -47,6 +49,7 @@ class Courier:
             "deliveries", self._claim, self._deliver, in_hand_max=rules.webhook.in_flight_max,
             look_s=rules.look_s, group_max=rules.webhook.caller_in_flight_max,
         )  # fmt: skip
+        self._once = OncePer(_LOG_PERIOD_S)
         self._session: aiohttp.ClientSession | None = None
 
     def wake(self) -> None:
@@ -80,12 +83,15 @@ class Courier:
             log.warning("delivery_not_noted", extra={"why": str(error)[:300]})
             return
         self._counts.deliveries[outcome].inc()
-        if outcome != "delivered":
+        if outcome == "delivered":
+            return
+        held_back = self._once.admits(f"{outcome} {status}", asyncio.get_running_loop().time())
+        if held_back is not None:
             log.warning(
                 "webhook_failed",
                 extra={
                     "job": str(delivery.id), "attempt": delivery.attempts, "outcome": outcome,
-                    "status": status, "why": why,
+                    "status": status, "why": why, "more_since_last": held_back,
                 },
             )  # fmt: skip
 

@@ -15,12 +15,14 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from cloud.jobs.counts import JobCounts
-from cloud.jobs.settings import WebhookSettings, key_of
+from cloud.jobs.settings import WebhookSettings
 from cloud.jobs.webhooks.addresses import Network, parse, why_refused
 from cloud.jobs.webhooks.urls import AddressRefused, Target, target
 from shared.errors import Malformed, Refused, Unavailable
+from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
+_LOG_PERIOD_S = 60.0
 
 
 class NotAllowed(OSError):
@@ -108,10 +110,7 @@ class WebhookGuard:
     ) -> None:
         self._rules, self._counts = rules, counts
         self._resolver = CheckedResolver(rules.allow_private, look_up)
-
-    def keys(self, caller: str) -> list[bytes]:
-        """The caller's signing keys."""
-        return [key_of(secret, caller) for secret in self._rules.secrets.get(caller, ())]
+        self._once = OncePer(_LOG_PERIOD_S)
 
     async def check(self, caller: str, text: str) -> None:
         """Raises `Refused` for what may not be, `Unavailable` while a name cannot be looked up."""
@@ -151,7 +150,12 @@ class WebhookGuard:
 
     def _refused(self, why: str, caller: str) -> None:
         self._counts.guarded[why].inc()
-        log.warning("webhook_refused", extra={"why": why, "caller": caller[:64]})
+        held_back = self._once.admits(why, asyncio.get_running_loop().time())
+        if held_back is not None:
+            log.warning(
+                "webhook_refused",
+                extra={"why": why, "caller": caller[:64], "more_since_last": held_back},
+            )
 
 
 def _later(found: Target) -> Unavailable:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from cloud.config import Config, load, parse
 from shared.errors import HybridgeError, Malformed
@@ -19,8 +20,20 @@ log = logging.getLogger(__name__)
 _EXIT_FORCED = 128 + signal.SIGTERM
 
 
+class Stoppable(Protocol):
+    """A `Service`, or the `Parent` of several."""
+
+    @property
+    def stopping(self) -> bool: ...
+
+    def stop(self) -> None: ...
+
+    def read_again(self) -> None: ...
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 after a clean drain, 1 when cut or a part died, 2 for wrong settings."""
+    argv = sys.argv[1:] if argv is None else argv
     arguments = _parser().parse_args(argv)
     try:
         config = _config(arguments)
@@ -30,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_up(config.log_level)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return 0 if runner.run(_serve(config)) else 1
+            return 0 if runner.run(_serve(config, argv, is_child=arguments.child)) else 1
     except HybridgeError as error:
         log.error("cloud_not_started", extra={"why": str(error)})  # noqa: TRY400  words suffice
         return 1
@@ -43,20 +56,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-async def _serve(config: Config) -> bool:
-    from cloud.service import Service  # noqa: PLC0415  heavy; --help stays quick
+async def _serve(config: Config, argv: Sequence[str], *, is_child: bool) -> bool:
+    # heavy imports; --help stays quick
+    from cloud.processes.child import run_child  # noqa: PLC0415
+    from cloud.processes.parent import Parent  # noqa: PLC0415
+    from cloud.service import Service  # noqa: PLC0415
 
-    service = Service(config, _say_ready)
+    if is_child:
+        return await run_child(config, _say_ready, _on_signals)
+    several = config.processes > 1
+    service = Parent(config, argv, _say_ready) if several else Service(config, _say_ready)
+    _on_signals(service)
+    return await service.run()
 
-    def on_signal() -> None:
+
+def _on_signals(service: "Stoppable") -> None:
+    def on_end() -> None:
         if service.stopping:
             os._exit(_EXIT_FORCED)  # asked twice: now
         service.stop()
 
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.read_access_again)
-    return await service.run()
+        loop.add_signal_handler(number, on_end)
+    loop.add_signal_handler(signal.SIGHUP, service.read_again)
 
 
 def _say_ready(api: str, broker: str) -> None:
@@ -100,6 +123,8 @@ def _config(arguments: argparse.Namespace) -> Config:
         over["broker"] = {"port": arguments.broker_port}
     if arguments.api_port is not None:
         over["api"] = {"port": arguments.api_port}
+    if arguments.processes is not None:
+        over["processes"] = arguments.processes
     if arguments.config is not None:
         return load(arguments.config, over)
     return parse(over, "command line")
@@ -119,6 +144,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--broker", metavar="embedded|mosquitto|mqtt://HOST:PORT")
     serve.add_argument("--broker-port", type=int, metavar="N", help="0 picks a free one")
     serve.add_argument("--api-port", type=int, metavar="N", help="0 picks a free one")
+    serve.add_argument("--processes", type=int, metavar="N", help="serving processes on one port")
+    serve.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 

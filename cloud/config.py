@@ -8,13 +8,20 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from cloud.api.settings import Api
 from cloud.broker.settings import BrokerSettings
+from cloud.gateway.settings import GatewaySettings
+from cloud.jobs.settings import JobSettings
+from cloud.monitoring.settings import InferenceLogSettings
+from cloud.serving.caches.settings import FeatureCacheSettings, ResultCacheSettings
+from cloud.serving.fallback_settings import Reliability
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
+from shared.bundle.manifest import Name
 from shared.config import Positive, Section, in_words, read_toml
 from shared.errors import Malformed
 
 Count = Annotated[int, Field(gt=0)]
 _PATHS = frozenset({
     "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file", "folder",
+    "key_file", "keys_file", "revoked_file",
 })  # fmt: skip
 
 
@@ -70,8 +77,21 @@ class Config(Section):
     ingest: Ingest = Ingest()
     store: Store = Store()
     api: Api = Api()
+    gateway: GatewaySettings = GatewaySettings()
+    result_cache: ResultCacheSettings = ResultCacheSettings()
+    feature_cache: FeatureCacheSettings = FeatureCacheSettings()
+    reliability: dict[Name, Reliability] = Field(default_factory=dict)
+    """By model name: its circuit breaker, and what answers in its place."""
+    jobs: JobSettings = JobSettings()
+    inference_log: InferenceLogSettings = InferenceLogSettings()
+    processes: Annotated[int, Field(gt=0, le=256)] = 1
+    """Serving processes behind one port, each with its own models and engines: one a core, for
+    models that a core runs in milliseconds. Rates and connections count in each of them."""
+    notice_s: Annotated[float, Field(ge=0, le=300)] = 5.0
+    """After SIGTERM new requests are still answered for so long, while readiness says no: balancers
+    look every second or so. Only where there were requests over HTTP."""
     drain_s: Positive = 30.0
-    """From SIGTERM to a forced end; supervisors kill after 90."""
+    """From then on to a forced end; supervisors kill after 90."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="after")
@@ -91,6 +111,18 @@ class Config(Section):
                 "Mosquitto yourself and name it by kind 'url' with a user of this worker's"
             )
         return self
+
+    @model_validator(mode="after")
+    def _api_is_guarded(self) -> Self:
+        try:
+            self.gateway.check_exposed(self.api.host)
+        except Malformed as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def jobs_url(self) -> str:
+        return self.jobs.url or f"sqlite:///{self.state_dir / 'jobs.db'}"
 
     @property
     def store_url(self) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from aiohttp import web
@@ -17,6 +17,7 @@ from cloud.api.middleware import guarding, identifying, reporting, response_of
 from cloud.api.models import ModelRoutes
 from cloud.api.operations import OperationsRoutes
 from cloud.api.problems import Problem, http_problem
+from cloud.api.record import Record
 from cloud.api.repository import RepositoryRoutes
 from cloud.api.routes import Route
 from cloud.api.schemas import Status
@@ -25,7 +26,9 @@ from cloud.api.statistics import CallStatistics
 from cloud.gateway.gateway import Gateway
 from cloud.gateway.roles import Role
 from cloud.jobs.desk import JobDesk
+from cloud.monitoring.inference_log import InferenceLog
 from cloud.monitoring.metrics import Metrics
+from cloud.monitoring.recent_load import RecentLoad
 from cloud.serving.inference import Inference
 from cloud.serving.pool import ModelPool
 from cloud.serving.settings import Batching
@@ -46,6 +49,8 @@ class Parts:
     batching: Batching
     gateway: Gateway | None = None
     jobs: JobDesk | None = None
+    load: RecentLoad = field(default_factory=RecentLoad)
+    log: InferenceLog | None = None
 
 
 class ApiServer:
@@ -57,6 +62,7 @@ class ApiServer:
         self.api_metrics = ApiMetrics(parts.metrics.registry)
         self.connections = Connections(settings, self.api_metrics)
         self.statistics = CallStatistics()
+        self.record = Record(parts.metrics.stage, self.statistics, parts.load, parts.log)
         operations = OperationsRoutes(parts.status, parts.metrics)
         self.routes = list(self._routes(parts, operations))
         operations.describe(self.routes)
@@ -100,8 +106,7 @@ class ApiServer:
 
         yield from ModelRoutes(parts.pool, self.statistics, parts.batching, why_not_ready).routes()
         yield from InferRoutes(
-            parts.pool, parts.inference, parts.jobs, self._settings, self.statistics,
-            parts.metrics.stage,
+            parts.pool, parts.inference, parts.jobs, self._settings, self.record
         ).routes()  # fmt: skip
         yield from RepositoryRoutes(parts.pool, self._settings).routes()
         if parts.jobs is not None:

@@ -12,29 +12,29 @@ from shared.errors import Malformed, TooLarge
 _INLINE_BYTES_MAX = 16 * 1024  # packing more takes over 100 us, and leaves the event loop
 
 
-def refuse_declared(request: web.Request, limits: Api) -> None:
-    """A body that says it is too big is refused before any of it is read."""
+def refuse_declared(request: web.Request, bytes_max: int) -> None:
+    """A body that says it is too big, or packed in no way that is known, is not read at all."""
     encoding_of(request.headers.get("Content-Encoding"))
     declared = request.content_length
-    if declared is not None and declared > limits.body_bytes_max:
-        raise _too_large(f"{declared} bytes", limits)
+    if declared is not None and declared > bytes_max:
+        raise _too_large(f"{declared} bytes", bytes_max)
 
 
-async def read(request: web.Request, limits: Api) -> bytes:
-    """The whole body, unpacked.
+async def read(request: web.Request, bytes_max: int, within_s: float) -> bytes:
+    """The whole body, unpacked; both it and what comes are at most `bytes_max`.
 
     Raises `TooLarge`, `SlowBody`, `UnknownEncoding`, or `Malformed` when it is cut short. Never
     holds more than the bound and one of aiohttp's chunks (256 KiB), twice while it unpacks.
     """
-    refuse_declared(request, limits)
+    refuse_declared(request, bytes_max)
     if "Expect" in request.headers:  # nothing speaks against this request so far: let it send
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0
-    content = await _arrived(request, limits)
+    content = await _arrived(request, bytes_max, within_s)
     encoding = encoding_of(request.headers.get("Content-Encoding"))
     if encoding is None:
         return content
-    return await asyncio.to_thread(decompress, content, encoding, limits.body_bytes_max)
+    return await asyncio.to_thread(decompress, content, encoding, bytes_max)
 
 
 async def pack(response: web.Response, request: web.Request, limits: Api) -> web.Response:
@@ -57,24 +57,22 @@ async def pack(response: web.Response, request: web.Request, limits: Api) -> web
     return response
 
 
-async def _arrived(request: web.Request, limits: Api) -> bytes:
+async def _arrived(request: web.Request, bytes_max: int, within_s: float) -> bytes:
     content = bytearray()
     try:
-        async with asyncio.timeout(limits.body_s_max):
+        async with asyncio.timeout(within_s):
             async for chunk in request.content.iter_any():
                 content += chunk
-                if len(content) > limits.body_bytes_max:
-                    raise _too_large("longer", limits)
+                if len(content) > bytes_max:
+                    raise _too_large("longer", bytes_max)
     except TimeoutError as error:
         raise SlowBody(
-            f"{len(content)} bytes of the body came within {limits.body_s_max:g} s; send it faster"
+            f"{len(content)} bytes of the body came within {within_s:g} s; send it faster"
         ) from error
     except web.RequestPayloadError as error:
         raise Malformed(f"the body is broken after {len(content)} bytes: {error}") from error
     return bytes(content)
 
 
-def _too_large(size: str, limits: Api) -> TooLarge:
-    return TooLarge(
-        f"the body is {size}; at most {limits.body_bytes_max} bytes are read: send fewer rows"
-    )
+def _too_large(size: str, bytes_max: int) -> TooLarge:
+    return TooLarge(f"the body is {size}; at most {bytes_max} bytes are read: send fewer rows")

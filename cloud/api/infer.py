@@ -11,14 +11,14 @@ from cloud.api import bodies, schemas
 from cloud.api.answer import write_answer
 from cloud.api.call import InferCall, Tier, read_call
 from cloud.api.middleware import CALLER, IDENTITY, caller_of
+from cloud.api.record import Record, Took
 from cloud.api.routes import Route, versioned
 from cloud.api.settings import Api
-from cloud.api.statistics import CallStatistics
 from cloud.gateway.roles import Role
 from cloud.jobs.desk import JobDesk
 from cloud.jobs.routes import accepted
-from cloud.monitoring.stage_times import StageTimes
 from cloud.serving.inference import Answer, Inference
+from cloud.serving.job import Priority
 from cloud.serving.pool import ModelPool
 from cloud.serving.served import Served
 from shared.errors import Unknown
@@ -36,12 +36,11 @@ class InferRoutes:
         inference: Inference,
         jobs: JobDesk | None,
         limits: Api,
-        statistics: CallStatistics,
-        stage: StageTimes,
+        record: Record,
     ) -> None:
         """`jobs` is None where there is no asynchronous tier."""
         self._pool, self._inference, self._jobs = pool, inference, jobs
-        self._limits, self._statistics, self._stage = limits, statistics, stage
+        self._limits, self._record = limits, record
 
     def routes(self) -> Iterator[Route]:
         for path in versioned("/infer"):
@@ -56,23 +55,27 @@ class InferRoutes:
 
     async def _infer(self, request: web.Request) -> web.Response:
         arrived = time.monotonic()
-        bodies.refuse_declared(request, self._limits)
+        bytes_max = self._limits.body_bytes_max
         if (caller := request.get(CALLER)) is not None:
-            caller.check_body(request.content_length or 0)
+            bytes_max = min(bytes_max, caller.limits.body_bytes_max)
+        bodies.refuse_declared(request, bytes_max)
         served = self._pool.find(request.match_info["model"], request.match_info.get("version"))
         try:
-            return await self._answered(request, served, arrived)
-        except Exception:
-            self._statistics.failed(served.name, served.version, time.monotonic() - arrived)
+            return await self._answered(request, served, arrived, bytes_max)
+        except Exception as error:
+            self._record.failed(
+                served, Priority.INTERACTIVE, error, time.monotonic() - arrived,
+                *_names(request),
+            )  # fmt: skip
             raise
 
-    async def _answered(self, request: web.Request, served: Served, arrived: float) -> web.Response:
-        body = await bodies.read(request, self._limits)
+    async def _answered(
+        self, request: web.Request, served: Served, arrived: float, bytes_max: int
+    ) -> web.Response:
+        body = await bodies.read(request, bytes_max, self._limits.body_s_max)
         whole = time.monotonic()
         call = await self._read(body, request.headers.get(HEADER_LENGTH), served)
         asked, read = call.asked, time.monotonic()
-        self._stage["network"].observe(whole - arrived)
-        self._stage["decode"].observe(read - whole)
         if asked.tier is Tier.ASYNCHRONOUS:
             return await self._later(request, served, call, body)
         deadline = arrived + asked.within_s
@@ -82,14 +85,8 @@ class InferRoutes:
         response = web.Response(body=encoded.body, headers=encoded.headers)
         response = await bodies.pack(response, request, self._limits)
         ended = time.monotonic()
-        self._stage["queue"].observe(answer.queue_s)
-        self._stage["model"].observe(answer.run_s)
-        self._stage["encode"].observe(ended - began)
-        self._statistics.answered(
-            served.name, served.version, len(call.rows), answer.source, time.time(),
-            total_s=ended - arrived, decode_s=read - whole, queue_s=answer.queue_s,
-            run_s=answer.run_s, encode_s=ended - began,
-        )  # fmt: skip
+        took = Took(whole - arrived, read - whole, ended - began, ended - arrived)
+        self._record.answered(served, call.rows, asked.priority, answer, took, *_names(request))
         return response
 
     async def _read(self, body: bytes, header_length: str | None, served: Served) -> InferCall:
@@ -127,3 +124,9 @@ class InferRoutes:
             within_s=call.asked.timeout_s,
         )
         return accepted(admitted)
+
+
+def _names(request: web.Request) -> tuple[str, str, str]:
+    """Of the request, its trace, and whoever asks."""
+    identity = request[IDENTITY]
+    return identity.request_id, identity.trace_id, caller_of(request)

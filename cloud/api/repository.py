@@ -13,7 +13,7 @@ from cloud.api.settings import Api
 from cloud.gateway.roles import Role
 from cloud.serving.pool import ModelPool
 from shared.config import in_words
-from shared.errors import Malformed, TooLarge
+from shared.errors import Malformed
 from shared.oip.documents import parse
 
 _BODY_BYTES_MAX = 64 * 1024
@@ -73,9 +73,7 @@ class RepositoryRoutes:
         return request.match_info["model"], version
 
     async def _read(self, request: web.Request, kind: type[Body]) -> Body:
-        content = await bodies.read(request, self._limits)
-        if len(content) > _BODY_BYTES_MAX:
-            raise TooLarge(f"the body is {len(content)} bytes; at most {_BODY_BYTES_MAX} are read")
+        content = await bodies.read(request, _BODY_BYTES_MAX, self._limits.body_s_max)
         asked: dict[str, Any] = parse(content, "the body") if content else {}
         try:
             return kind.model_validate(asked)

@@ -247,5 +247,13 @@ class Status(Document):
     not_ready_because: str | None
     broker: str | None
     in_hand: int
+    """Escalations."""
     store_up: bool
+    busy_share: float = 0.0
+    """Of the last seconds, in which models ran."""
+    queue_depth: int = 0
+    """Rows that wait for a batch now, of all models."""
+    p99_ms: float | None = None
+    """Of interactive calls in the last seconds; null where there were none."""
+    p99_target_ms: float | None = None
     models: tuple[ModelStatus, ...]

@@ -18,6 +18,11 @@ class Front:
         self._server, self._lane, self._listener = server, lane, listener
         self.url = url
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether there ever was an inference call."""
+        return self._server.statistics.has_any
+
     def begin_end(self) -> None:
         """From now on each answer is its connection's last; new connections still come in."""
         self._lane.closing = True

@@ -1,8 +1,10 @@
-"""What Triton's statistics extension tells of each model: counts and nanoseconds. Pure.
+"""What Triton's statistics extension tells of each model: counts and nanoseconds.
 
 `answered` costs under a microsecond; both lanes call it. One thread's, the event loop's.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cloud.api.schemas import Duration, InferStatistics, ModelStatistics
@@ -38,17 +40,24 @@ class _Model:
 
 
 class CallStatistics:
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        """`wall` gives Unix time."""
+        self._wall = wall
         self._models: dict[tuple[str, str], _Model] = {}
 
+    @property
+    def has_any(self) -> bool:
+        """Whether a call ever found its model."""
+        return bool(self._models)
+
     def answered(
-        self, name: str, version: str, rows: int, source: str, at: float, *,
+        self, name: str, version: str, rows: int, source: str, *,
         total_s: float, decode_s: float, queue_s: float, run_s: float, encode_s: float,
     ) -> None:  # fmt: skip
-        """`at`: Unix time. `source` as in the answer: cloud, cache or rule."""
+        """`source` as in the answer: cloud, cache or rule."""
         model = self._of(name, version)
         model.rows += rows
-        model.last = at
+        model.last = self._wall()
         model.success.add(total_s)
         model.decode.add(decode_s)
         model.encode.add(encode_s)

@@ -10,6 +10,7 @@ from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
 from cloud.serving.batch_queue import QueueFull
 from cloud.serving.batcher import Draining
+from cloud.serving.inference import Inference
 from cloud.serving.model import UnknownDictionary
 from cloud.serving.pool import ModelPool
 from cloud.store.feedback import Feedback, Key
@@ -29,10 +30,11 @@ _LOG_PERIOD_S = 60.0
 
 class Desk:
     def __init__(
-        self, pool: ModelPool, memory: AnswerMemory, lookup: AnswerLookup, metrics: Metrics
-    ) -> None:
-        self._pool, self._memory, self._lookup = pool, memory, lookup
-        self._metrics = metrics
+        self, pool: ModelPool, inference: Inference, memory: AnswerMemory, lookup: AnswerLookup,
+        metrics: Metrics,
+    ) -> None:  # fmt: skip
+        self._pool, self._inference = pool, inference
+        self._memory, self._lookup, self._metrics = memory, lookup, metrics
         self._once = OncePer(_LOG_PERIOD_S)
 
     async def reply(self, received: Received, now: float) -> tuple[Downlink, Feedback | None]:
@@ -69,15 +71,19 @@ class Desk:
         started = time.perf_counter()
         pixels = served.model.decode(escalation.payload)
         self._metrics.stage["decode"].observe(time.perf_counter() - started)
-        ran = await served.batcher.infer(pixels[None], now + escalation.budget_ms / 1e3)
-        probabilities = ran.outputs.probabilities[0]
-        self._metrics.stage["queue"].observe(ran.queue_s)
-        self._metrics.stage["model"].observe(ran.run_s)
+        answer = await self._inference.answer(
+            served, pixels[None], now + escalation.budget_ms / 1e3
+        )
+        if answer.source == "rule":  # the device has a model, which knows better than a rule
+            raise Unavailable(f"{served.name} cannot answer for now")
+        probabilities = answer.outputs.probabilities[0]
+        self._metrics.stage["queue"].observe(answer.queue_s)
+        self._metrics.stage["model"].observe(answer.run_s)
         if not np.isfinite(probabilities).all():
-            raise Refused(f"{served.model.name}: no finite answer to this sample")
+            raise Refused(f"{served.name}: no finite answer to this sample")
         return CloudAnswer(
-            escalation.id, served.model.name, served.model.version, probabilities,
-            round(ran.queue_s * 1e3, 3), round(ran.run_s * 1e3, 3),
+            escalation.id, served.name, served.version, probabilities,
+            round(answer.queue_s * 1e3, 3), round(answer.run_s * 1e3, 3),
         )  # fmt: skip
 
     def _refusal(self, received: Received, error: Exception) -> Refusal:
@@ -97,6 +103,8 @@ class Desk:
                 code, retry_ms = "unknown_model", _RETRY_DEPLOY_MS
             case Refused():
                 code = "malformed"
+            case Unavailable() if error.retry_after_s is not None:  # loading, or left alone
+                code, retry_ms = "overloaded", max(_RETRY_MS_MIN, int(error.retry_after_s * 1e3))
             case _:
                 return self._fault(received, error)
         held = self._once.admits(code, time.monotonic())

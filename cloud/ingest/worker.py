@@ -109,9 +109,7 @@ async def worker_ready(
     metrics: Metrics,
 ) -> AsyncIterator[Worker]:
     """A worker over an opened feedback store, which closes behind it."""
-    table = FeedbackTable(
-        config.store_url, Bounds(config.store.rows_max, config.store.bytes_max)
-    )
+    table = FeedbackTable(config.store_url, Bounds(config.store.rows_max, config.store.bytes_max))
     await asyncio.to_thread(table.open)
     lookup = AnswerLookup(table)
     try:

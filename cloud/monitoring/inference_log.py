@@ -72,6 +72,7 @@ class InferenceLog(Collector):
         self.sampled = Sampling(settings.share).picks
         """`sampled(request_id)`: whether this request is one of the share, 0.2 us."""
         self.low_confidence_below = settings.low_confidence_below
+        self.range_margin = settings.range_margin
         registry.register(self)
 
     def start(self) -> None:

@@ -20,12 +20,15 @@ class Sampling:
                 return False
             self._since -= 1.0
             return True
-        if isinstance(request_id, str):
-            try:
-                request_id = request_id.encode()
-            except UnicodeEncodeError:  # half a character; naming a handler costs every other id
-                request_id = request_id.encode("utf-8", "surrogatepass")
-        return crc32(request_id) < self._below
+        content = request_id if isinstance(request_id, bytes) else _encoded(request_id)
+        return crc32(content) < self._below
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half a character; to name a handler costs all others 0.2 us
+        return text.encode("utf-8", "surrogatepass")
 
 
 class Allowance:

@@ -1,16 +1,29 @@
 """From rows to an answer, whatever the transport: cache, breaker, batcher, fallback.
 
-`Ask` is a job that knows its model; both lanes of the HTTP API, the MQTT path and the slower tiers
-come through here.
+`Ask` is a job that knows its model. Both lanes of the HTTP API, the MQTT path and the slower tiers
+come through here, so what one of them may rely on, all may.
 """
 
 import asyncio
-from typing import Literal, NamedTuple
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple, Protocol
 
+from cloud.serving.breaker import Breaker
+from cloud.serving.caches.content import Key
+from cloud.serving.caches.result_cache import ResultCache
+from cloud.serving.failures import failure_of
+from cloud.serving.fallback import Fallback
+from cloud.serving.fallback_settings import Reliability
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
+from cloud.serving.parts import submit_in_parts
+from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.served import Served
 
 Source = Literal["cloud", "cache", "rule"]
+
+_NONE = Reliability()
 
 
 class Answer(NamedTuple):
@@ -23,7 +36,7 @@ class Answer(NamedTuple):
 class Ask(Job):
     """Rows for one model. Whoever asks says in `reply` and `refuse` what becomes of the answer."""
 
-    __slots__ = ("served",)
+    __slots__ = ("admitted", "guard", "key", "served")
 
     def __init__(
         self,
@@ -35,8 +48,13 @@ class Ask(Job):
         super().__init__(rows, deadline, priority)
         self.served = served
 
+    # set by `Inference.submit`
+    guard: "Guard"
+    admitted: int  # by the breaker
+    key: Key | None  # in the result cache; None: not to be kept
+
     def reply(self, answer: Answer) -> None:
-        """Called once, on the event loop, unless `refuse` is."""
+        """Called once, on the event loop, unless `refuse` is; perhaps before `submit` returns."""
         raise NotImplementedError
 
     def refuse(self, error: Exception) -> None:
@@ -44,16 +62,45 @@ class Ask(Job):
         raise NotImplementedError
 
     def answered(self, ran: Ran) -> None:
+        self.guard.succeeded(self, ran.outputs)
         self.reply(Answer(ran.outputs, "cloud", ran.queue_s, ran.run_s))
 
     def failed(self, error: Exception) -> None:
-        self.refuse(error)
+        if (answer := self.guard.failed(self, error)) is not None:
+            self.reply(answer)
+        else:
+            self.refuse(error)
+
+
+class Queue(Protocol):
+    """A batcher, or a cut model's two."""
+
+    def submit(self, job: Job) -> None: ...
+
+    def rows_max(self, priority: Priority) -> int: ...
 
 
 class Inference:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self,
+        reliability: Mapping[str, Reliability],
+        cache: ResultCache,
+        metrics: ReliabilityMetrics,
+        queue_of: Callable[[Served], Queue] = lambda served: served.batcher,
+    ) -> None:
+        """`reliability` by model name; `queue_of` finds what a model's requests go through."""
+        self._reliability, self._cache, self._metrics = reliability, cache, metrics
+        self._queue_of = queue_of
+        self._guards: dict[int, Guard] = {}  # by the `id` of a `Served` that lives
+
     def submit(self, ask: Ask) -> None:
-        """Raises `DeadlineMissed`, `QueueFull`, `Draining` at once, or calls `ask` back later."""
-        ask.served.batcher.submit(ask)
+        """Raises `DeadlineMissed`, `QueueFull`, `Broken`, `Draining` at once, or calls `ask` back."""
+        guard = self._guards.get(id(ask.served))
+        if guard is None:
+            guard = self._guard(ask.served)
+        guard.submit(ask)
 
     async def answer(
         self,
@@ -66,6 +113,72 @@ class Inference:
         ask = _Awaited(served, rows, deadline, priority)
         self.submit(ask)
         return await ask.done
+
+    def _guard(self, served: Served) -> "Guard":
+        settings = self._reliability.get(served.name, _NONE)
+        guard = Guard(served, settings, self._cache, self._metrics, self._queue_of(served))
+        self._guards[id(served)] = guard
+        weakref.finalize(served, self._guards.pop, id(served), None)
+        return guard
+
+
+class Guard:
+    """What stands before one loaded model: its cache, its breaker, what answers in its place."""
+
+    def __init__(
+        self,
+        served: Served,
+        settings: Reliability,
+        cache: ResultCache,
+        metrics: ReliabilityMetrics,
+        queue: Queue,
+    ) -> None:
+        self._name, self._version, self._queue = served.name, served.version, queue
+        self._rows_max = {priority: queue.rows_max(priority) for priority in Priority}
+        self._cache, self._metrics = cache, metrics
+        self._fallback = Fallback(settings.fallback, served.manifest)
+        self._breaker = Breaker(settings.breaker, served.name)
+        metrics.watch(served.name, self._breaker)
+        cache.forget(served.name, served.version)  # a version that was loaded anew may differ
+
+    def submit(self, ask: Ask) -> None:
+        ask.guard = self
+        now = time.monotonic()
+        key = ask.key = self._cache.key(self._name, self._version, ask.rows)
+        if key is not None and (known := self._cache.fresh(key, now)) is not None:
+            ask.reply(Answer(known, "cache", 0.0, 0.0))
+            return
+        ask.admitted = -1
+        try:
+            ask.admitted = self._breaker.admit(now)
+            if len(ask.rows) <= self._rows_max[ask.priority]:
+                self._queue.submit(ask)
+            else:
+                submit_in_parts(ask, self._rows_max[ask.priority], self._queue.submit)
+        except Exception as error:
+            answer = self.failed(ask, error)
+            if answer is None:
+                raise
+            ask.reply(answer)
+
+    def succeeded(self, ask: Ask, outputs: Outputs) -> None:
+        now = time.monotonic()
+        self._breaker.ended(ask.admitted, now, None)
+        if ask.key is not None:
+            self._cache.keep(ask.key, outputs, now)
+
+    def failed(self, ask: Ask, error: Exception) -> Answer | None:
+        """What answers in the model's place; None: the error itself does."""
+        now, failure = time.monotonic(), failure_of(error)
+        self._breaker.ended(ask.admitted, now, failure)
+        fallen = self._fallback.answer(
+            failure, len(ask.rows),
+            lambda: None if ask.key is None else self._cache.stale(ask.key, now),
+        )  # fmt: skip
+        if fallen is None:
+            return None
+        self._metrics.fell(self._name, failure, fallen)
+        return Answer(fallen.outputs, fallen.source, 0.0, 0.0)
 
 
 class _Awaited(Ask):

@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
     def _take(self, head: Head, data: bytes, end: int, total: int) -> None:
         lane, now = self._lane, time.monotonic()
         name = named(head.request_id, head.traceparent)
-        request = self._asked = FastRequest(self, lane, name, now)
+        request = self._asked = FastRequest(self, lane, name, self._began, now)
         assert self._transport is not None
         lane.bounds.busy(self._transport)
         try:
@@ -196,7 +196,6 @@ class Connection(asyncio.Protocol):
             if kept.is_asynchronous:
                 self._give_up(request, data[:total])
                 return
-            lane.stage["network"].observe(now - self._began)
             request.ask(served, kept, rows)
         except Exception as error:  # noqa: BLE001  the table of problems knows bugs, too
             request.refuse(error)

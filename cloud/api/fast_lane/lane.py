@@ -36,14 +36,14 @@ class Lane:
         """`server` is aiohttp's side; `hand_over` makes its protocol for one connection."""
         self.settings, self.hand_over = settings, hand_over
         self.pool, self.inference, self.gateway = parts.pool, parts.inference, parts.gateway
-        self.stage, self.statistics = parts.metrics.stage, server.statistics
+        self.record = server.record
         self.bounds, self._count = server.connections, server.count
         self.heads, self.calls = Heads(), KeptCalls(settings.calls)
         self.connections: set[Connection] = set()
         self.closing = False
         """From now on each answer is its connection's last."""
         self.date = b""
-        self.now, self.wall = time.monotonic(), time.time()  # to the second
+        self.now = time.monotonic()  # to the second, for idle times
         self._once = OncePer(_LOG_PERIOD_S)
         self._tick: asyncio.TimerHandle | None = None
 
@@ -86,7 +86,7 @@ class Lane:
 
     def _on_tick(self) -> None:
         self.date = f"Date: {formatdate(usegmt=True)}\r\n".encode()
-        self.now, self.wall = time.monotonic(), time.time()
+        self.now = time.monotonic()
         for connection in tuple(self.connections):
             connection.tidy(self.now)
         self._tick = asyncio.get_running_loop().call_later(_TICK_S, self._on_tick)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from cloud.api.fast_lane.head import Head
 from cloud.api.fast_lane.kept import Kept
 from cloud.api.fast_lane.name import Name
+from cloud.api.record import Took
 from cloud.gateway.caller import Caller
 from cloud.gateway.roles import Role
 from cloud.serving.inference import Answer, Ask
@@ -22,11 +23,15 @@ class FastRequest(Ask):
 
     __slots__ = (
         "_arrived", "_caller", "_connection", "_decode_s", "_kept", "_lane", "_left", "_name",
+        "_network_s",
     )  # fmt: skip
 
-    def __init__(self, connection: "Connection", lane: "Lane", name: Name, now: float) -> None:
+    def __init__(
+        self, connection: "Connection", lane: "Lane", name: Name, began: float, now: float
+    ) -> None:
+        """`began`: when its first byte came; `now`: when it was whole."""
         self._connection, self._lane, self._name = connection, lane, name
-        self._arrived = now
+        self._network_s, self._arrived = now - began, now
         self._decode_s = 0.0
         self._caller: Caller | None = None
         self._left = False
@@ -52,8 +57,7 @@ class FastRequest(Ask):
         self.served, self.rows, self.added = served, rows, 0.0
         self.deadline, self.priority = self._arrived + asked.within_s, asked.priority
         self._kept = kept
-        decode_s = self._decode_s = time.monotonic() - self._arrived
-        self._lane.stage["decode"].observe(decode_s)
+        self._decode_s = time.monotonic() - self._arrived
         self._lane.inference.submit(self)
 
     def leave(self) -> None:
@@ -64,33 +68,34 @@ class FastRequest(Ask):
     def reply(self, answer: Answer) -> None:
         if self._left:
             return
-        lane, began = self._lane, time.monotonic()
+        began = time.monotonic()
         head, body = self._kept.written(answer)
-        self._end()
+        caller = self._end()
         self._connection.respond(head, self._name, body)
         ended = time.monotonic()
-        stage = lane.stage
-        stage["queue"].observe(answer.queue_s)
-        stage["model"].observe(answer.run_s)
-        stage["encode"].observe(ended - began)
-        lane.statistics.answered(
-            self.served.name, self.served.version, len(self.rows), answer.source, lane.wall,
-            total_s=ended - self._arrived, decode_s=self._decode_s, queue_s=answer.queue_s,
-            run_s=answer.run_s, encode_s=ended - began,
-        )  # fmt: skip
+        took = Took(self._network_s, self._decode_s, ended - began, ended - self._arrived)
+        request_id, traceparent = self._name
+        self._lane.record.answered(
+            self.served, self.rows, self.priority, answer, took, request_id, traceparent, caller
+        )
 
     def refuse(self, error: Exception) -> None:
         if self._left:
             return
-        self._end()
-        lane, name = self._lane, self._name
-        head, body = lane.problem(error, name.request_id)
+        caller = self._end()
+        lane, (request_id, traceparent) = self._lane, self._name
+        head, body = lane.problem(error, request_id)
         if (served := getattr(self, "served", None)) is not None:
             took_s = time.monotonic() - self._arrived
-            lane.statistics.failed(served.name, served.version, took_s)
-        self._connection.respond(head, name, (body,))
+            lane.record.failed(
+                served, self.priority, error, took_s, request_id, traceparent, caller
+            )
+        self._connection.respond(head, self._name, (body,))
 
-    def _end(self) -> None:
+    def _end(self) -> str:
+        """The caller's identity, who may send another one now."""
         caller, self._caller = self._caller, None
-        if caller is not None:
-            caller.end()
+        if caller is None:
+            return "anonymous"
+        caller.end()
+        return caller.identity

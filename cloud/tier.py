@@ -1,0 +1,47 @@
+"""The inference tier of one process, without sockets: models, and what stands around them."""
+
+from cloud.config import Config
+from cloud.gateway.counts import GatewayCounts
+from cloud.gateway.gateway import Gateway
+from cloud.jobs.answering import OipAnswering
+from cloud.jobs.counts import JobCounts
+from cloud.jobs.service import Jobs
+from cloud.monitoring.inference_log import InferenceLog
+from cloud.monitoring.metrics import Metrics
+from cloud.monitoring.recent_load import RecentLoad
+from cloud.serving.caches.feature_cache import FeatureCache
+from cloud.serving.caches.metrics import CacheMetrics
+from cloud.serving.caches.result_cache import ResultCache
+from cloud.serving.inference import Inference
+from cloud.serving.pool import ModelPool
+from cloud.serving.queues import Queues
+from cloud.serving.reliability_metrics import ReliabilityMetrics
+
+
+class Tier:
+    """Needs a running event loop. Raises `Malformed` for a file of the settings with a mistake."""
+
+    def __init__(self, config: Config, metrics: Metrics) -> None:
+        registry = metrics.registry
+        self.pool = ModelPool(
+            config.models, pool=config.pool, batching=config.batching,
+            cache_dir=config.state_dir / "engines",
+            on_batch=lambda rows, _run_s: metrics.batch_size.observe(rows),
+        )  # fmt: skip
+        results, features = ResultCache(config.result_cache), FeatureCache(config.feature_cache)
+        CacheMetrics({"result": results, "feature": features}, registry)
+        self.inference = Inference(
+            config.reliability, results, ReliabilityMetrics(registry),
+            Queues(self.pool, features).of,
+        )  # fmt: skip
+        self.gateway = Gateway(config.gateway, GatewayCounts(registry))
+        self.jobs = Jobs(
+            config.jobs_url, config.jobs,
+            OipAnswering(self.pool.find, self.inference, config.api.calls), JobCounts(registry),
+        )  # fmt: skip
+        self.log = InferenceLog(config.inference_log, config.state_dir, registry)
+        self.load = RecentLoad()
+
+    def tick(self, now: float) -> None:
+        """Called about once a second."""
+        self.load.tick(now, sum(served.batcher.busy_s for served in self.pool.served))

@@ -97,6 +97,8 @@ class LoadedModel:
             )
         self.manifest: Manifest = manifest
         self.engine, self.variant, self.why = opened.engine, opened.variant, opened.why
+        self.remote = opened.engine == "triton"
+        """Another process computes: a run waits, and takes no memory here."""
         self.size_max, self.lanes = min(size_max, opened.size_max), opened.lanes
         self._session, self._sizes = opened.session, opened.sizes
         self._tensor = manifest.inputs[0]

@@ -1,8 +1,10 @@
 """From a bundle and what the settings ask for to a session that passed the golden samples."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from cloud.serving.padding import sizes_for
 from cloud.serving.settings import ModelSettings, TritonSettings
@@ -10,7 +12,7 @@ from cloud.serving.triton_engine import TritonEngine
 from shared.bundle.manifest import Precision
 from shared.bundle.reader import Bundle
 from shared.engines.engine import Absent, Available, Engine, OpenOptions, Session
-from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
+from shared.engines.onnxruntime_engine import OnnxRuntimeEngine, load_onnxruntime
 from shared.engines.openvino_engine import OpenVinoEngine
 from shared.engines.parity import check_graph, measure_parity
 from shared.engines.ranking import choose
@@ -59,16 +61,15 @@ def open_best(bundle: Bundle, settings: ModelSettings, *, cache_dir: Path, size_
 def engines_for(settings: ModelSettings) -> tuple[Engine, ...]:
     """The engines that run here, each with the device that was asked for."""
     device = settings.device
-    onnxruntime: Engine = _BestProvider() if device == "auto" else OnnxRuntimeEngine((device,))
     match settings.engine:
         case "onnxruntime":
-            return (onnxruntime,)
+            return (BestProvider() if device == "auto" else OnnxRuntimeEngine((device,)),)
         case "openvino":
             return (OpenVinoEngine("CPU" if device == "auto" else device),)
         case "tensorrt":
             return (TensorRtEngine(),)
         case _:
-            return onnxruntime, OpenVinoEngine(), TensorRtEngine()
+            return BestProvider(), OpenVinoEngine(), TensorRtEngine()
 
 
 def _on_triton(bundle: Bundle, settings: TritonSettings, size_max: int) -> Opened:
@@ -107,7 +108,7 @@ def _passed_as(bundle: Bundle, session: Session) -> Precision:
     )
 
 
-class _BestProvider:
+class BestProvider:
     """onnxruntime on the GPU where its wheel has a provider that starts, else on the CPU.
 
     TensorRT's provider compiles for minutes: it is taken only when asked for by name.
@@ -115,16 +116,20 @@ class _BestProvider:
 
     name = "onnxruntime"
 
+    def __init__(self, load: Callable[[], ModuleType] = load_onnxruntime) -> None:
+        self._load = load
+
     def probe(self) -> Available | Absent:
-        return OnnxRuntimeEngine().probe()
+        return OnnxRuntimeEngine(load=self._load).probe()
 
     def open(self, artifact: bytes, options: OpenOptions) -> Session:
-        if _has_provider("CUDA"):
+        found = self.probe()
+        if isinstance(found, Available) and "CUDA" in found.devices:
             try:
-                return OnnxRuntimeEngine(("CUDA",)).open(artifact, options)
+                return OnnxRuntimeEngine(("CUDA",), self._load).open(artifact, options)
             except Unavailable as error:
                 log.warning("provider_did_not_start", extra={"why": str(error)})
-        return OnnxRuntimeEngine().open(artifact, options)
+        return OnnxRuntimeEngine(load=self._load).open(artifact, options)
 
 
 def _on_gpu(engine: str, device: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cloud.serving.batcher import Batcher
+from cloud.serving.batcher import INLINE_S_MAX, Batcher
 from cloud.serving.loading import estimate_bytes, load, resident_bytes
 from cloud.serving.pool_plan import Key, rising, room_for, surplus
 from cloud.serving.pool_sources import Source, Sources
@@ -327,7 +327,8 @@ class ModelPool:
             model = loaded.model
             batcher = Batcher(
                 model.predict, model.curve, rules=self._batching.rules(model.size_max),
-                on_batch=self._on_batch, lanes=model.lanes, now=self._now,
+                on_batch=self._on_batch, lanes=model.lanes,
+                inline_s_max=-1.0 if model.remote else INLINE_S_MAX, now=self._now,
             )  # fmt: skip
             served = Served(
                 model, batcher, memory_bytes=loaded.memory_bytes, pinned=source.settings.pinned

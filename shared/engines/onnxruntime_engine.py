@@ -9,6 +9,8 @@ thread: 59 us against 57 us. Not worth a second path that copies in and out.
 
 import importlib
 import os
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -51,14 +53,18 @@ class OnnxRuntimeEngine:
 
     name = "onnxruntime"
 
-    def __init__(self, devices: tuple[str, ...] = ("CPU",)) -> None:
+    def __init__(
+        self,
+        devices: tuple[str, ...] = ("CPU",),
+        load: Callable[[], ModuleType] = load_onnxruntime,
+    ) -> None:
         if unknown := sorted(set(devices) - set(_PROVIDERS)):
             raise Malformed(f"onnxruntime device {unknown[0]!r}; there are {', '.join(_PROVIDERS)}")
-        self._devices = devices
+        self._devices, self._load = devices, load
 
     def probe(self) -> Available | Absent:
         try:
-            module = load_onnxruntime()
+            module = self._load()
         except (ImportError, OSError) as error:
             return Absent(_missing(error))
         listed = module.get_available_providers()
@@ -69,7 +75,7 @@ class OnnxRuntimeEngine:
 
     def open(self, artifact: bytes, options: OpenOptions) -> Session:
         try:
-            module = load_onnxruntime()
+            module = self._load()
         except (ImportError, OSError) as error:
             raise Unavailable(_missing(error)) from error
         listed = module.get_available_providers()
@@ -85,13 +91,26 @@ class OnnxRuntimeEngine:
         settings.log_severity_level = _ERRORS_ONLY
         try:
             session = module.InferenceSession(
-                artifact, settings, providers=[_PROVIDERS[device] for device in self._devices]
+                artifact,
+                settings,
+                providers=[_provider(device, options.cache_dir) for device in self._devices],
             )
         except Exception as error:
             raise Malformed(
                 f"{options.where}: onnxruntime cannot load it: {_one_line(error)}; rebuild the bundle"
             ) from error
+        self._refuse_fallback(session.get_providers(), options.where)
         return _OnnxRuntimeSession(session, options.where)
+
+    def _refuse_fallback(self, started: list[str], where: str) -> None:
+        """A provider whose libraries are missing leaves its work to the CPU, with a log line."""
+        for device in self._devices:
+            if _PROVIDERS[device] not in started:
+                raise Unavailable(
+                    f"{where}: onnxruntime's {device} provider did not start (it would run on "
+                    f"{', '.join(started) or 'nothing'}); install the libraries that the provider "
+                    "needs, or ask for CPU"
+                )
 
 
 class _OnnxRuntimeSession:
@@ -115,6 +134,17 @@ class _OnnxRuntimeSession:
 
     def close(self) -> None:
         self._run = _closed
+
+
+def _provider(device: str, cache_dir: Path | None) -> object:
+    """TensorRT's compiles for minutes, so it keeps what it compiled where it may."""
+    if device != "TENSORRT" or cache_dir is None:
+        return _PROVIDERS[device]
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    return _PROVIDERS[device], {
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": str(cache_dir),
+    }
 
 
 def _closed(*_: object) -> list[NDArray[np.float32]]:

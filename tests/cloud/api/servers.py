@@ -9,7 +9,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from cloud.api.app import ApiServer, Parts, listening
+from cloud.api.app import ApiServer, Parts
 from cloud.api.schemas import Status
+from cloud.api.serving import fronting
 from cloud.api.settings import Api
 from cloud.gateway.gateway import Gateway
 from cloud.monitoring.metrics import Metrics
@@ -30,7 +31,7 @@ from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
 from tests.tiny_bundle import write_tiny_bundle
 
-LANES = ("aiohttp",)
+LANES = ("aiohttp", "fast")
 DEADLINE_S = 20.0
 """Of every wait; none of them is a pause."""
 MODEL, OTHER, SPARE = "tiny-cloud", "tiny-other", "tiny-spare"
@@ -181,17 +182,15 @@ def server(
         parts = Parts(
             pool, (make_inference or without_cache)(metrics), state, metrics, batching, gateway
         )
-        api = ApiServer(parts, settings or Api())
+        asked = (settings or Api()).model_copy(update={"fast_lane": lane == "fast"})
         await pool.start()
-        async with _protocols(lane, api, parts) as protocols, listening(
-            protocols, "127.0.0.1", 0
-        ) as url:  # fmt: skip
+        async with fronting(parts, asked, asked.port, shared=False) as front:
             running = Running(
-                "127.0.0.1",
-                int(url.rsplit(":", 1)[1]),
+                asked.host,
+                int(front.url.rsplit(":", 1)[1]),
                 metrics,
                 pool,
-                api,
+                front._server,
                 lambda: loop.call_soon_threadsafe(stop.set),
             )
             loop.set_exception_handler(lambda _, context: running.faults.append(context))
@@ -217,12 +216,3 @@ def server(
         thread.join(DEADLINE_S)
     assert not thread.is_alive()
     assert not running.faults
-
-
-@contextlib.asynccontextmanager
-async def _protocols(
-    lane: str, api: ApiServer, parts: Parts
-) -> AsyncGenerator[Callable[[], asyncio.Protocol]]:
-    assert lane in LANES
-    async with api.serving() as aiohttps:
-        yield aiohttps

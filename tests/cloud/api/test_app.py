@@ -1,13 +1,12 @@
 """The real application over a real socket."""
 
-import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
-from cloud.api.app import listening
 from cloud.api.schemas import Status
+from cloud.api.settings import Api
 from shared.errors import InUse, Unavailable
 from tests.cloud.api.servers import INFER, Running, server, status, tensor
 
@@ -95,13 +94,10 @@ def test_refusals_are_logged_once_for_each_kind(
     assert lines == [("http_unreadable", 0), ("request_refused", 400), ("request_refused", 404)]
 
 
-def test_a_port_that_is_taken_is_named(running: Running) -> None:
-    async def main() -> None:
-        with pytest.raises(InUse, match=str(running.port)):
-            async with listening(asyncio.Protocol, "127.0.0.1", running.port):
-                pass
-
-    asyncio.run(main())
+def test_a_port_that_is_taken_is_named(folder: Path, running: Running) -> None:
+    taken = Api(port=running.port)
+    with pytest.raises(InUse, match=str(running.port)), server(folder, settings=taken):
+        pass
 
 
 def test_a_request_has_an_id_and_a_place_in_a_trace(running: Running) -> None:

@@ -25,7 +25,7 @@ from tests.cloud.api.servers import MODEL, bundles, tensor
 
 LIMITS = CallLimits(rows_max=8, json_bytes_max=64 * 1024)
 READ_S_MAX, READ_BYTES_MAX = 0.25, 25 * LIMITS.json_bytes_max
-"""What reading any body may take: 64 KiB of JSON take 1 ms on an idle core."""
+"""What reading any body may take, of the processor: 64 KiB of JSON take 1 ms."""
 OUTPUTS = ("logits", "probabilities", "label", "index", "confidence", "source")
 SIGNATURE = Signature(
     MODEL, ("1.0.0",), "onnxruntime",
@@ -323,7 +323,7 @@ lengths = st.none() | st.integers(-5, 500).map(str) | st.text(max_size=5)
 
 def outcome(body: bytes, header_length: str | None, signature: Signature = SIGNATURE) -> None:
     """An `InferCall` or `Refused`, within the bounds of time and memory."""
-    began = time.perf_counter()
+    began = time.thread_time()
     try:
         call = read_call(body, header_length, signature, LIMITS)
         assert call.rows.shape == call.asked.shape
@@ -333,7 +333,7 @@ def outcome(body: bytes, header_length: str | None, signature: Signature = SIGNA
             assert np.array_equal(rows_of(call.asked, body[len(body) - size :]), call.rows)
     except Refused:
         pass
-    assert time.perf_counter() - began < READ_S_MAX
+    assert time.thread_time() - began < READ_S_MAX
 
 
 @settings(max_examples=300, deadline=None)

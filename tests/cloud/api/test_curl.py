@@ -45,12 +45,12 @@ def test_a_packed_body(running: Running, tmp_path: Path, encoding: str) -> None:
 
 
 def test_a_packed_answer(running: Running, tmp_path: Path) -> None:
-    (tmp_path / "body").write_text(json.dumps({"inputs": [tensor(*range(100))]}))
+    (tmp_path / "body").write_text(json.dumps({"inputs": [tensor(*range(250))]}))
     headers = tmp_path / "headers"
     answer = curl(
         running, INFER, "--compressed", "--data-binary", f"@{tmp_path}/body", "-D", str(headers)
     )
-    assert json.loads(answer)["outputs"][0]["shape"] == [100, 3]
+    assert json.loads(answer)["outputs"][0]["shape"] == [250, 3]
     assert "Content-Encoding: " in headers.read_text()
 
 

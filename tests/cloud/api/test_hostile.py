@@ -137,7 +137,7 @@ def test_an_encoding_that_is_not_read_here(running: Running) -> None:
 
 
 def test_answers_are_packed_only_where_it_pays(running: Running) -> None:
-    many = json.dumps({"inputs": [tensor(*range(100))]})
+    many = json.dumps({"inputs": [tensor(*range(250))]})  # the fast lane never packs: not for it
     for encoding in ("zstd", "gzip", "deflate"):
         answer = running.call("POST", INFER, many, Accept_Encoding=encoding)
         assert (answer.headers["content-encoding"], answer.headers["vary"]) == (
@@ -316,7 +316,8 @@ def test_ten_thousand_idle_connections(folder: Path, lane: str) -> None:
             while running.call("GET", "/v2/health/live").status != 200:  # a place is free in 1 s
                 assert time.monotonic() - began < 5
             refused = running.counted('hybridge_http_connections_cut_total{reason="no_room"}')
-            assert refused >= count - 400
+            gone = running.counted('hybridge_http_connections_cut_total{reason="idle_for_room"}')
+            assert refused + gone >= count - 200
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

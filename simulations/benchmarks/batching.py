@@ -5,8 +5,8 @@ import time
 
 import numpy as np
 
-from cloud.config import Batching, ModelSettings
-from cloud.serving.loading import load
+from cloud.serving.pool import ModelPool
+from cloud.serving.settings import Batching, ModelSettings, PoolSettings
 from simulations.benchmarks.report import ROUNDS, Row, medians
 from simulations.benchmarks.setting import Setting, bare_session
 
@@ -26,14 +26,16 @@ async def measure(setting: Setting) -> list[Row]:
         return _SAMPLES / (time.perf_counter() - started)
 
     settings = ModelSettings(bundle=setting.cloud_bundle, engine="onnxruntime")
-    served = await asyncio.to_thread(
-        load, settings, Batching(size_max=_BATCH), setting.folder, lambda _size, _run_s: None
-    )
-    batching = asyncio.create_task(served.batcher.run())
+    pool = ModelPool(
+        [settings], pool=PoolSettings(), batching=Batching(size_max=_BATCH),
+        cache_dir=setting.folder,
+    )  # fmt: skip
+    await pool.start()
+    batcher = pool.served[0].batcher
 
     async def client(part: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> None:
         for image in part:
-            await served.batcher.infer(image, time.monotonic() + 60)
+            await batcher.infer(image[None], time.monotonic() + 60)
 
     async def ours() -> float:
         started = time.perf_counter()
@@ -43,8 +45,6 @@ async def measure(setting: Setting) -> list[Row]:
     await ours()
     bare()
     pairs = [(await ours(), bare()) for _ in range(ROUNDS)]
-    served.batcher.drain()
-    await batching
-    served.model.close()
+    await pool.close()
     value, floor, ratio = medians(pairs)
     return [Row("cloud, batched", value, "bare onnxruntime, batch 32", floor, "samples/s", ratio, ">=", 0.8)]  # fmt: skip

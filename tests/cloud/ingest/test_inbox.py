@@ -25,6 +25,7 @@ from shared.errors import Refused, Unavailable
 from shared.topics import escalations
 from shared.wire.envelope import CloudAnswer, Payload, Refusal, pack_escalation
 from shared.wire.pixels import Encoder
+from tests.cloud.inference import plain_inference
 from tests.cloud.ingest.fakes import FakeLink
 from tests.cloud.samples import DEVICE, escalation
 from tests.tiny_bundle import sure_image, write_tiny_bundle
@@ -69,7 +70,7 @@ class Bench:
         replies = Downlink()
         replies.through(self.link)
         memory = AnswerMemory(remembered_max)
-        desk = Desk(self.pool, memory, self.lookup, self.metrics)
+        desk = Desk(self.pool, plain_inference(), memory, self.lookup, self.metrics)
         self.inbox = Inbox(desk, replies, self.writer, self.metrics)
 
     @property

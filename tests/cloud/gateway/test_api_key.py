@@ -73,9 +73,12 @@ def test_what_is_no_key_is_told(text):
     assert refused.value.reason is Reason.UNREADABLE
 
 
-def test_a_line_end_after_a_key_is_no_key():
-    with pytest.raises(Untrusted):
-        read_key(make_key(secrets.choice).text + "\n")
+def test_anything_after_a_key_is_no_key():
+    text = make_key(secrets.choice).text
+    for after in ("\n", " ", "x", text):
+        with pytest.raises(Untrusted) as refused:
+            read_key(text + after)
+        assert refused.value.reason is Reason.UNREADABLE
 
 
 @given(st.text(max_size=100))

@@ -54,6 +54,15 @@ def test_a_slow_limit_behind_a_fast_one_holds():
     assert spends(one, 3600.0)
 
 
+def test_of_two_limits_that_are_over_the_longer_wait_is_told():
+    for rate in ("2/second; 2/minute", "2/minute; 2/second"):
+        one = budget(rate)
+        one.spend(0.0, 2)
+        with pytest.raises(RateLimited, match="limit of 2/minute") as refused:
+            one.spend(0.5)
+        assert refused.value.retry_after_s == pytest.approx(59.5)
+
+
 def test_what_one_limit_refuses_costs_nothing_of_the_others():
     one = budget("1/second; 3/hour")
     one.spend(0.0)

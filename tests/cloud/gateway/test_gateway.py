@@ -182,6 +182,14 @@ def test_whoever_was_seen_is_looked_at_again_after_a_while(house):
     assert again.budget is caller.budget  # what was spent stays spent
 
 
+def test_a_token_that_lasts_long_is_looked_at_again_too(house):
+    token = ONE.token(exp=AT + 1e6)
+    caller = house.bearer(token)
+    late = NOW + house.settings.seen_s_max
+    assert house.bearer(token, late - 1) is caller
+    assert house.bearer(token, late) is not caller
+
+
 def test_tokens_of_one_subject_share_a_budget_and_those_of_others_do_not(tmp_path):
     house = House(tmp_path, rate="2/minute")
     first, second = house.bearer(ONE.token()), house.bearer(ONE.token(jti="other"))
@@ -232,6 +240,8 @@ def test_anonymous_callers_beside_keys_may_do_what_is_said_and_a_bad_key_is_stil
     with pytest.raises(Forbidden):
         caller.require(Role.INFER)
     assert house.refusal("Bearer x") is Reason.UNREADABLE
+    assert house.refusal(None, "x") is Reason.UNREADABLE
+    assert house.refusal("Bearer x", "x") is Reason.TWO_CREDENTIALS
     caller.spend(NOW)
     with pytest.raises(RateLimited):  # all of them together
         house.gateway.admit(None, None, NOW).spend(NOW)

@@ -69,6 +69,7 @@ class Running:
 async def serving(server: Server) -> AsyncGenerator[str]:
     app = web.Application()
     app.router.add_get("/keys", server.handle)
+    app.router.add_get("/elsewhere", server.body(jwks(TWO)))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
@@ -118,17 +119,29 @@ def test_keys_are_fetched_and_a_new_one_is_seen() -> None:
     asyncio.run(scenario())
 
 
+async def flood(request: web.Request) -> web.StreamResponse:
+    """Send for ever, as fast as it is read."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    try:
+        while True:
+            await response.write(b" " * 65_536)
+    except (ConnectionError, asyncio.CancelledError):
+        return response
+
+
 def test_the_last_good_keys_stay_while_the_issuer_is_down(caplog) -> None:
     caplog.set_level(logging.INFO)
 
     async def scenario() -> None:
-        async with running(jwks(ONE), QUICK) as it:
+        async with running(jwks(ONE), QUICK, timeout_s=60) as it:  # longer than we wait here
             await it.server.asked_again(2)
             for answer in (
-                it.server.body(b"down", status=503),
+                it.server.body(jwks(TWO), status=503),
                 it.server.body(b"<html>"),
                 it.server.body(b'{"keys": []}'),
                 it.server.body(b"", status=302, Location="/elsewhere"),
+                flood,
                 it.server.body(b" " * 300_000 + jwks(TWO)),
             ):
                 it.server.answer = answer

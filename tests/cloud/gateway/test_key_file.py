@@ -91,6 +91,14 @@ def test_a_line_with_a_mistake_is_named_with_its_place(text, why):
     assert "0" * 40 not in str(refused.value)
 
 
+def test_a_file_has_so_many_keys(monkeypatch):
+    monkeypatch.setattr("cloud.gateway.key_file.KEYS_MAX", 2)
+    text = with_key(with_key("", line(), "f"), line(), "f")
+    assert len(parse(text, "f")) == 2
+    with pytest.raises(Malformed, match="line 3: a file has up to 2 keys"):
+        with_key(text, line(), "f")
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_keys_or_refused(text):
     try:

@@ -94,7 +94,7 @@ class Inline(Executor):
         done: Future[Any] = Future()
         try:
             done.set_result(fn(*args, **kwargs))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  as executors do
             done.set_exception(error)
         return done
 
@@ -124,5 +124,5 @@ def answer_to(body: bytes) -> Encoded:
 async def until(true: Callable[[], bool], within_s: float = 30.0) -> None:
     """Let the loop run until something holds: each round is one turn of the real loop."""
     async with asyncio.timeout(within_s):
-        while not true():
-            await asyncio.sleep(0.001)  # a real process or socket is waited for
+        while not true():  # noqa: ASYNC110  what is waited for is in the database, or on a socket
+            await asyncio.sleep(0.001)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cloud.jobs.admission import admit
 from cloud.jobs.claims import claim, finish
 from cloud.jobs.results import remove
 from cloud.jobs.schema import ROW_OVERHEAD_BYTES
@@ -55,8 +56,6 @@ def test_another_callers_key_is_another_key(tmp_path: Path) -> None:
 
 
 def test_two_of_one_key_in_one_group_are_one_job(tmp_path: Path) -> None:
-    from cloud.jobs.admission import admit
-
     with opened(url_in(tmp_path)) as database:
         twice = [job(n, idempotency_key="a", body=b"{}") for n in (1, 2)]
         first, second = database.write(
@@ -101,8 +100,6 @@ def test_one_callers_bound_leaves_room_for_others(tmp_path: Path) -> None:
 
 
 def test_a_bound_holds_within_one_group_and_the_rest_of_it_stands(tmp_path: Path) -> None:
-    from cloud.jobs.admission import admit
-
     bounded = rules(jobs_max=3)
     with opened(url_in(tmp_path)) as database:
         outcomes = database.write(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cloud.jobs.admission import admit
 from cloud.jobs.claims import claim, finish, give_back
 from cloud.jobs.database import JobDatabase
 from cloud.jobs.record import Claimed, Failure
@@ -199,8 +200,6 @@ def test_what_ended_is_counted_and_told_apart_from_what_lives(tmp_path: Path) ->
 
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_one_sweep_is_bounded_and_says_that_there_is_more(tmp_path: Path, state: str) -> None:
-    from cloud.jobs.admission import admit
-
     many = [lambda t, n=n: admit(t, job(n), RULES, 0.0) for n in range(1, 301)]
     with opened(url_in(tmp_path)) as database:
         database.write(many)

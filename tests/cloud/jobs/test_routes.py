@@ -21,7 +21,7 @@ from cloud.jobs.routes import accepted, result_routes
 from cloud.jobs.service import Jobs
 from shared.errors import DeadlineMissed, Malformed, NotTrusted, TooLarge, Unavailable
 from shared.oip.body import HEADER_LENGTH, Encoded
-from tests.cloud.jobs.sample import CALLER, Echo, answer_to, count, counts, rules, url_in
+from tests.cloud.jobs.sample import CALLER, Echo, answer_to, count, counts, rules, until, url_in
 
 Before = Callable[[Claimed], Awaitable[None]]
 
@@ -172,8 +172,7 @@ def test_whoever_polls_is_told_at_once(tmp_path: Path) -> None:
     async def script(scene: Scene) -> None:
         where = (await scene.post()).headers["Location"]
         polling = [asyncio.create_task(scene.get(where + "?wait_ms=20000")) for _ in range(3)]
-        while scene.jobs._waits._count < 3:
-            await asyncio.sleep(0.001)  # the requests are on their way over a socket
+        await until(lambda: scene.jobs._waits._count == 3)
         gate.set()
         async with asyncio.timeout(10):
             assert {(await poll).status for poll in polling} == {200}
@@ -187,12 +186,10 @@ def test_whoever_polls_is_told_of_another_process_result_within_a_look(tmp_path:
 
     async def script(scene: Scene) -> None:
         await scene.post()  # fills this one's only hand
-        while scene.jobs.in_hand < 1:
-            await asyncio.sleep(0.001)
+        await until(lambda: scene.jobs.in_hand == 1)
         where = (await scene.post(b"[2]")).headers["Location"]
         polling = asyncio.create_task(scene.get(where + "?wait_ms=20000"))
-        while scene.jobs._waits._count < 1:
-            await asyncio.sleep(0.001)
+        await until(lambda: scene.jobs._waits._count == 1)
         other = Jobs(url_in(tmp_path), rules(), Echo(), counts())
         running = asyncio.create_task(other.run())
         async with asyncio.timeout(10):
@@ -208,8 +205,7 @@ def test_over_its_bound_a_poll_is_answered_at_once(tmp_path: Path) -> None:
     async def script(scene: Scene) -> None:
         where = (await scene.post()).headers["Location"]
         first = asyncio.create_task(scene.get(where + "?wait_ms=20000"))
-        while scene.jobs._waits._count < 1:
-            await asyncio.sleep(0.001)
+        await until(lambda: scene.jobs._waits._count == 1)
         async with asyncio.timeout(10):
             assert (await scene.get(where + "?wait_ms=20000")).status == 202
         await scene.delete(where)
@@ -222,8 +218,7 @@ def test_a_drain_lets_who_polls_go(tmp_path: Path) -> None:
     async def script(scene: Scene) -> None:
         where = (await scene.post()).headers["Location"]
         poll = asyncio.create_task(scene.get(where + "?wait_ms=20000"))
-        while scene.jobs._waits._count < 1:
-            await asyncio.sleep(0.001)
+        await until(lambda: scene.jobs._waits._count == 1)
         scene.jobs.drain()
         async with asyncio.timeout(10):
             assert (await poll).status == 202
@@ -293,7 +288,7 @@ def test_expired_is_gone(tmp_path: Path) -> None:
         (Malformed("no such input"), 400), (TooLarge("too many rows"), 413),
         (DeadlineMissed("too slow"), 504), (Unavailable("away"), 503), (ValueError("a bug"), 500),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )  # fmt: skip
 def test_a_failure_is_the_problem_that_the_synchronous_route_would_give(
     tmp_path: Path, error: Exception, status: int
@@ -387,8 +382,8 @@ def test_what_is_accepted_while_it_drains_is_the_next_starts(tmp_path: Path) -> 
 
     async def give(scene: Scene) -> None:
         scene.jobs.drain()
-        for n in range(3):
-            where.append((await scene.post(b"[%d]" % n)).headers["Location"])
+        told = [await scene.post(b"[%d]" % n) for n in range(3)]
+        where.extend(one.headers["Location"] for one in told)
 
     async def fetch(scene: Scene) -> None:
         for n, path in enumerate(where):

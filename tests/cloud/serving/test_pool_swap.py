@@ -105,10 +105,10 @@ def test_whoever_found_the_old_version_is_answered_by_it(tmp_path: Path) -> None
             assert pool.find("tiny").version == "2.0.0"
             await asyncio.sleep(0.05)  # time enough for a close that does not wait
             assert await label(found, of=0) == 1
-            closing = pool._retiring.finish()
+            closing = pool._loads.retiring.finish()
             del found
             await closing
-            assert pool._retiring.memory_bytes == 0
+            assert pool._loads.retiring.memory_bytes == 0
 
     play(scenario)
 
@@ -125,7 +125,7 @@ def test_a_version_that_is_held_for_too_long_is_closed_all_the_same(
         ) as pool:
             held = pool.find("tiny")
             await pool.load("tiny")
-            await pool._retiring.finish()
+            await pool._loads.retiring.finish()
             with pytest.raises(Exception, match="shutting down"):
                 await label(held)
 
@@ -163,7 +163,7 @@ def test_nothing_of_a_replaced_version_stays_in_memory(tmp_path: Path) -> None:
         async with running(tmp_path / "tiny-1.0.0", folder=tmp_path, versions_max=1) as pool:
             for swap in range(6):
                 await label(await pool.load("tiny", list(SHIFT)[(swap + 1) % 2]))
-            await pool._retiring.finish()
+            await pool._loads.retiring.finish()
             gc.collect()
             assert sum(isinstance(thing, LoadedModel) for thing in gc.get_objects()) == 1
 

@@ -17,7 +17,10 @@ from cloud.broker.launch import BrokerAddress, broker_running
 from cloud.config import Config
 from cloud.ingest.worker import Worker, worker_ready
 from cloud.monitoring.metrics import Metrics
+from cloud.processes.inner import Inner
 from cloud.processes.place import Place
+from cloud.processes.siblings import Siblings
+from cloud.processes.together import Together
 from cloud.tier import Tier
 from shared.errors import Unavailable
 
@@ -64,13 +67,17 @@ class Service:
             config.state_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Unavailable(f"state_dir {config.state_dir}: {error.strerror}") from error
+        place = self._place
+        siblings = None if place is None else Siblings(config.state_dir / "processes", place)
         parts = Parts(
             tier.pool, tier.inference, self.status, self._metrics, config.batching,
             gateway=tier.gateway, jobs=tier.jobs.desk, load=tier.load, log=tier.log,
+            siblings=siblings,
         )  # fmt: skip
-        port = config.api.port if self._place is None else self._place.api_port
+        port = config.api.port if place is None else place.api_port
         async with (
-            fronting(parts, config.api, port, shared=self._place is not None) as front,
+            self._told(siblings),
+            fronting(parts, config.api, port, shared=place is not None) as front,
             broker_running(config.broker) as address,
             self._models(),
             worker_ready(config, address, tier.pool, tier.inference, self._metrics) as worker,
@@ -116,6 +123,16 @@ class Service:
         if address is None:
             return None
         return f"mqtt{'s' if address.tls else ''}://{address.host}:{address.port}"
+
+    @contextlib.asynccontextmanager
+    async def _told(self, siblings: Siblings | None) -> AsyncIterator[None]:
+        """The siblings can ask this process, where there are any."""
+        if siblings is None:
+            yield
+            return
+        alone = Together(self._tier.pool, self.status, self._metrics, None)
+        async with Inner(alone, self._tier.pool).listening(siblings.own_socket):
+            yield
 
     @contextlib.asynccontextmanager
     async def _models(self) -> AsyncIterator[None]:

@@ -29,6 +29,8 @@ from cloud.jobs.desk import JobDesk
 from cloud.monitoring.inference_log import InferenceLog
 from cloud.monitoring.metrics import Metrics
 from cloud.monitoring.recent_load import RecentLoad
+from cloud.processes.siblings import Siblings
+from cloud.processes.together import Together
 from cloud.serving.inference import Inference
 from cloud.serving.pool import ModelPool
 from cloud.serving.settings import Batching
@@ -51,6 +53,7 @@ class Parts:
     jobs: JobDesk | None = None
     load: RecentLoad = field(default_factory=RecentLoad)
     log: InferenceLog | None = None
+    siblings: Siblings | None = None
 
 
 class ApiServer:
@@ -63,8 +66,9 @@ class ApiServer:
         self.connections = Connections(settings, self.api_metrics)
         self.statistics = CallStatistics()
         self.record = Record(parts.metrics.stage, self.statistics, parts.load, parts.log)
-        operations = OperationsRoutes(parts.status, parts.metrics)
-        self.routes = list(self._routes(parts, operations))
+        together = Together(parts.pool, parts.status, parts.metrics, parts.siblings)
+        operations = OperationsRoutes(together.status, together.metrics)
+        self.routes = list(self._routes(parts, operations, together))
         operations.describe(self.routes)
         self._runner = web.AppRunner(
             self._application(parts.gateway), access_log=None, shutdown_timeout=DRAIN_S_MAX,
@@ -100,7 +104,9 @@ class ApiServer:
         finally:
             await self._runner.cleanup()
 
-    def _routes(self, parts: Parts, operations: OperationsRoutes) -> Iterator[Route]:
+    def _routes(
+        self, parts: Parts, operations: OperationsRoutes, together: Together
+    ) -> Iterator[Route]:
         def why_not_ready() -> str | None:
             return parts.status().not_ready_because
 
@@ -108,7 +114,7 @@ class ApiServer:
         yield from InferRoutes(
             parts.pool, parts.inference, parts.jobs, self._settings, self.record
         ).routes()  # fmt: skip
-        yield from RepositoryRoutes(parts.pool, self._settings).routes()
+        yield from RepositoryRoutes(parts.pool.index, together, self._settings).routes()
         if parts.jobs is not None:
             yield from results.routes(parts.jobs)
         yield from operations.routes()

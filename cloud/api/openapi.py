@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from cloud.api import problems, schemas
+from cloud.api.encodings import ENCODINGS
 from cloud.api.routes import Answer, Query, Route
 from cloud.api.trace import REQUEST_ID, TRACEPARENT
 from shared import __version__
@@ -24,6 +25,12 @@ _OF_BODIES = (
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE, HTTPStatus.CONFLICT,
 )  # fmt: skip
 _TEXT = {"type": "string"}
+_COUNT = {"type": "string", "pattern": "^[0-9]{1,12}$"}
+_SENT: Json = {
+    HEADER_LENGTH: _COUNT,
+    "Idempotency-Key": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    "Content-Encoding": {"type": "string", "enum": ["identity", *ENCODINGS]},
+}
 _HEADERS: Json = {
     REQUEST_ID: {
         "description": "Yours where you sent one, else made here; also the `instance` of a problem.",
@@ -54,8 +61,9 @@ _SECURITY: Json = {
 def describe(routes: Sequence[Route]) -> Json:
     """The whole document. Every route is in it because every route comes from the table."""
     models: set[type[BaseModel]] = {schemas.Problem}
-    paths: dict[str, Json] = {}
+    paths, used = dict[str, Json](), set[HTTPStatus]()
     for route in routes:
+        used |= _problems_of(route)
         models |= {
             a for a in (*route.answers.values(), route.takes) if a and not isinstance(a, str)
         }
@@ -74,22 +82,21 @@ def describe(routes: Sequence[Route]) -> Json:
         "paths": paths,
         "components": {
             "schemas": definitions["$defs"], "headers": _HEADERS, "securitySchemes": _SECURITY,
+            "responses": {_name(s): _response({problems.CONTENT_TYPE: {"schema": _ref(schemas.Problem)}}, s) for s in sorted(used)},
         },
     }  # fmt: skip
 
 
 def _operation(route: Route) -> Json:
-    statuses = {*_OF_ALL, *route.problems} | ({*_OF_GUARDED} if route.role else set())
-    statuses |= {*_OF_BODIES} if route.takes else set()
     operation: Json = {
         "operationId": route.operation_id,
         "summary": route.summary,
         "parameters": [*_in_path(route), *map(_in_query, route.queries), *_in_headers(route)],
         "responses": {
-            **{str(s.value): _response(_problem_content(), s.phrase, s) for s in sorted(statuses)},
+            **{str(s.value): _response(_content(a, route), s) for s, a in route.answers.items()},
             **{
-                str(s.value): _response(_content(answer, route), s.phrase, s)
-                for s, answer in route.answers.items()
+                str(s.value): {"$ref": f"#/components/responses/{_name(s)}"}
+                for s in sorted(_problems_of(route))
             },
         },
         "security": [{}, {"bearer": []}, {"key": []}] if route.role else [{}],
@@ -101,6 +108,13 @@ def _operation(route: Route) -> Json:
             "required": route.binary, "content": _content(route.takes, route),
         }  # fmt: skip
     return operation
+
+
+def _problems_of(route: Route) -> set[HTTPStatus]:
+    statuses = {*_OF_ALL, *route.problems}
+    statuses |= {*_OF_GUARDED} if route.role else set()
+    statuses |= {*_OF_BODIES} if route.takes else set()
+    return statuses - set(route.answers)
 
 
 def _in_path(route: Route) -> list[Json]:
@@ -121,17 +135,22 @@ def _in_headers(route: Route) -> list[Json]:
     optional = [REQUEST_ID, TRACEPARENT]
     if route.takes and route.binary:
         optional += [HEADER_LENGTH, "Idempotency-Key", "Content-Encoding"]
-    return [{"name": n, "in": "header", "required": False, "schema": _TEXT} for n in optional]
+    return [
+        {"name": n, "in": "header", "required": False, "schema": _SENT.get(n, _TEXT)}
+        for n in optional
+    ]
 
 
-def _response(content: Json, phrase: str, status: HTTPStatus) -> Json:
+def _response(content: Json, status: HTTPStatus) -> Json:
     names = [REQUEST_ID, TRACEPARENT]
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         names.append("Retry-After")
     if "application/octet-stream" in content:
         names.append(HEADER_LENGTH)
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-    return {"description": phrase, "headers": headers} | ({"content": content} if content else {})
+    return {"description": status.phrase, "headers": headers} | (
+        {"content": content} if content else {}
+    )
 
 
 def _content(answer: Answer, route: Route) -> Json:
@@ -146,8 +165,8 @@ def _content(answer: Answer, route: Route) -> Json:
     return content
 
 
-def _problem_content() -> Json:
-    return {problems.CONTENT_TYPE: {"schema": _ref(schemas.Problem)}}
+def _name(status: HTTPStatus) -> str:
+    return "".join(word.capitalize() for word in status.name.split("_"))
 
 
 def _ref(model: type[BaseModel]) -> Json:

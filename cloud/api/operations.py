@@ -1,7 +1,7 @@
 """For operators: status, metrics, and what the whole API is."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 
 from aiohttp import web
@@ -10,14 +10,18 @@ from cloud.api import schemas
 from cloud.api.openapi import describe
 from cloud.api.routes import Route, document
 from cloud.gateway.roles import Role
-from cloud.monitoring.metrics import Metrics
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OK = HTTPStatus.OK
 
 
 class OperationsRoutes:
-    def __init__(self, status: Callable[[], schemas.Status], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        status: Callable[[], Awaitable[schemas.Status]],
+        metrics: Callable[[], Awaitable[bytes]],
+    ) -> None:
+        """`metrics`: Prometheus text."""
         self._status, self._metrics = status, metrics
         self._description = b"{}"
 
@@ -39,12 +43,10 @@ class OperationsRoutes:
         self._description = json.dumps(describe(routes), indent=1).encode()
 
     async def _state(self, _: web.Request) -> web.Response:
-        return document(self._status())
+        return document(await self._status())
 
     async def _numbers(self, _: web.Request) -> web.Response:
-        for model in self._status().models:
-            self._metrics.queue_depth.labels(model.name).set(model.queue_depth)
-        return web.Response(body=self._metrics.text(), headers={"Content-Type": METRICS_TYPE})
+        return web.Response(body=await self._metrics(), headers={"Content-Type": METRICS_TYPE})
 
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.Response(body=self._description, content_type="application/json")

@@ -1,8 +1,8 @@
 """Triton's model repository extension: what there is, load, unload."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
@@ -11,7 +11,8 @@ from cloud.api import bodies, schemas
 from cloud.api.routes import Route, document
 from cloud.api.settings import Api
 from cloud.gateway.roles import Role
-from cloud.serving.pool import ModelPool
+from cloud.serving.pool import IndexEntry
+from cloud.serving.served import Served
 from shared.config import in_words
 from shared.errors import Malformed
 from shared.oip.documents import parse
@@ -22,9 +23,19 @@ _OK = HTTPStatus.OK
 Body = TypeVar("Body", bound=BaseModel)
 
 
+class Loading(Protocol):
+    """A model pool, or those of all processes of this port."""
+
+    async def load(self, name: str, version: str | None = None) -> Served: ...
+
+    async def unload(self, name: str, version: str | None = None) -> None: ...
+
+
 class RepositoryRoutes:
-    def __init__(self, pool: ModelPool, limits: Api) -> None:
-        self._pool, self._limits = pool, limits
+    def __init__(
+        self, index: Callable[[], Sequence[IndexEntry]], loading: Loading, limits: Api
+    ) -> None:
+        self._index_of, self._loading, self._limits = index, loading, limits
 
     def routes(self) -> Iterator[Route]:
         yield Route(
@@ -43,7 +54,7 @@ class RepositoryRoutes:
 
     async def _index(self, request: web.Request) -> web.Response:
         asked = await self._read(request, schemas.IndexRequest)
-        entries = self._pool.index()
+        entries = self._index_of()
         return web.json_response([
             {"name": e.name, "version": e.version, "state": e.state, "reason": e.reason}
             for e in entries if e.state == "READY" or not asked.ready
@@ -51,12 +62,12 @@ class RepositoryRoutes:
 
     async def _load(self, request: web.Request) -> web.Response:
         name, version = await self._named(request)
-        served = await self._pool.load(name, version)
+        served = await self._loading.load(name, version)
         return document(schemas.RepositoryAnswer(name=served.name, version=served.version))
 
     async def _unload(self, request: web.Request) -> web.Response:
         name, version = await self._named(request)
-        await self._pool.unload(name, version)
+        await self._loading.unload(name, version)
         return document(schemas.RepositoryAnswer(name=name, version=version))
 
     async def _named(self, request: web.Request) -> tuple[str, str | None]:

@@ -36,7 +36,7 @@ def routes(desk: JobDesk) -> Iterator[Route]:
     for definition in result_routes(desk, caller_of):
         assert isinstance(definition, web.RouteDef)
         summary, answers, queries = _ANSWERS[definition.method, definition.path]
-        problems = () if definition.path == PATH else (
+        problems = (_MISSING,) if definition.path == PATH else (
             _MISSING, _GONE, HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.GATEWAY_TIMEOUT,
         )  # fmt: skip
         yield Route(

@@ -246,6 +246,8 @@ class Status(Document):
     ready: bool
     not_ready_because: str | None
     broker: str | None
+    processes: int = 1
+    """Serving processes on this port, of which the rest tells."""
     in_hand: int
     """Escalations."""
     store_up: bool

@@ -1,8 +1,4 @@
-"""The other serving processes on this port, each on a Unix socket: what one must ask them all.
-
-A connection reaches any one process. Whoever asks for metrics or status means all of them, and a
-model that is loaded into one must be loaded into each.
-"""
+"""The other serving processes of a port, each on a Unix socket, and how to ask them."""
 
 import asyncio
 from dataclasses import dataclass
@@ -31,6 +27,10 @@ class Siblings:
     def __init__(self, folder: Path, place: Place) -> None:
         """`folder` holds the sockets; only this user may look into it."""
         self._folder, self._place = folder, place
+
+    @property
+    def own_index(self) -> int:
+        return self._place.index
 
     @property
     def own_socket(self) -> Path:

@@ -27,4 +27,4 @@ class ArrivalRate:
 
     def per_s(self, now: float) -> float:
         """Rows a second."""
-        return self._per_s * exp((self._at - now) / self._memory_s) if self._per_s else 0.0
+        return self._per_s * exp((self._at - now) / self._memory_s)

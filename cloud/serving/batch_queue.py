@@ -4,8 +4,8 @@ An interactive job joins a batch when it is added, so its answer's time is known
 what runs now, then the batches ahead of it, then its own. It is admitted only if that is within its
 deadline and the target p99, and makes no batch mate late; so a promise once made holds as long as
 the curve does, and overload is a prompt refusal (compare Clockwork, OSDI 2020, and Nexus, SOSP
-2019). Behind a backlog a batch is opened only where one of efficient size would be in time as well:
-else each would be closed by its first member's limit, and overload would be served one by one.
+2019). Behind a backlog a batch is opened only where a full one would be in time as well: else each would
+be closed by its first member's limit, and overload would be served one by one.
 
 Near-line and bulk jobs take what is left over (`background.py`). All of them together delay an
 interactive job by no more than `bulk_share` of the target: half of it by the batch of theirs that
@@ -193,7 +193,7 @@ class BatchQueue(Generic[J]):
                     self._interactive += rows
                     return done
             starts += pace.batch_s(last.rows)
-            room = max(rows, pace.efficient)
+            room = max(rows, pace.room(limit - now))
         if starts + pace.cost_s[room] > limit or starts > now + self._rules.queue_s_max[0]:
             raise too_late(pace.cost_s[rows], limit - now, starts - now)
         if self._batches:

@@ -19,7 +19,7 @@ from cloud.serving.telling import Predicted, Telling
 from shared.errors import Unavailable
 
 INLINE_S_MAX = 0.001
-"""A batch that is expected to take longer than this leaves the event loop for the worker thread."""
+"""A batch whose work takes longer than this leaves the event loop for the worker thread."""
 
 
 class Draining(Unavailable):
@@ -46,7 +46,7 @@ class Batcher:
     ) -> None:
         """`on_batch(rows, run_s)` is called after each batch.
 
-        `inline_s_max`: a batch that is expected to take longer runs in a thread; below 0, all do,
+        `inline_s_max`: a batch of more work than that runs in a thread; below 0, all do,
         as must be where another machine computes. `lanes` above 1 needs that.
         `now` is a clock of its own because uvloop's stands still within a round, to the ms.
         """
@@ -72,6 +72,11 @@ class Batcher:
     def depth(self) -> int:
         """Rows that wait."""
         return self._queue.depth + len(self._alone)
+
+    @property
+    def busy(self) -> bool:
+        """Work waits or runs."""
+        return self._armed or self._lanes_free < self._lanes or self.depth > 0
 
     @property
     def left(self) -> Mapping[str, int]:
@@ -178,7 +183,10 @@ class Batcher:
         batch.rows = sum(len(job.rows) for job in batch.jobs)
 
     def _is_long(self, batch: Batch[Job]) -> bool:
-        return self._curve.cost_s(batch.rows) > self._inline_s_max
+        """By its work alone: if a thread that waits for the interpreter's lock counted as slow,
+        batches that were once in a thread would never come back to the loop.
+        """
+        return self._curve.quick_s(batch.rows) > self._inline_s_max
 
     def _run_here(self, batch: Batch[Job]) -> None:
         ran = self._predicted(batch)

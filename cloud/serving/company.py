@@ -8,11 +8,12 @@ whatever its size: whoever arrives just after it left waits for all of it (Clipp
 The rule is our own. Let r rows be here, and p - r more be expected within t = (p - r) / rate. Both
 plans answer the same p rows; the sums of the times at which they are answered are
 
-    leave now:  r * c(r)  +  (p - r) * (max(c(r), t) + c(p - r))
+    leave now:  r * c(r)  +  (p - r) * (c(r) + c(p - r))
     wait:       p * (t + c(p))
 
-Wait for the p with the greatest gain a row, if any gains. A linear c (no cost of its own for a
-batch) never does, nor does a rate at which the company comes later than a batch takes.
+if t < c(r); those who come later find the model idle again. Wait for the p with the greatest gain a
+row, if any gains. That implies more rows a second at p than at r: a linear c (a batch has no cost
+of its own) never waits.
 """
 
 from collections.abc import Sequence
@@ -31,11 +32,9 @@ def company(
     for size in targets:
         more = size - rows
         comes_s = more / rate
-        if more <= 0 or comes_s > wait_s_max:
+        if more <= 0 or comes_s > min(wait_s_max, cost_s[rows]):
             continue
-        if cost_s[size] * rows >= cost_s[rows] * size:  # no more rows a second than now
-            continue
-        now_s = rows * cost_s[rows] + more * (max(cost_s[rows], comes_s) + cost_s[more])
+        now_s = rows * cost_s[rows] + more * (cost_s[rows] + cost_s[more])
         gain_s = now_s / size - (comes_s + cost_s[size])
         if gain_s > best_gain_s:
             best, wait_s, best_gain_s = size, comes_s, gain_s

@@ -3,8 +3,10 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-_WEIGHT = 0.05  # of one observation: twenty batches move the estimate, one hiccup does not
-_FACTOR_MIN, _FACTOR_MAX = 0.5, 20.0
+_WEIGHT = 0.05  # of one observation: twenty batches move the estimate
+_HICCUP = 4.0  # times what is expected; what takes longer counts as this: one moves it by 15%
+_FACTOR_MIN, _FACTOR_MAX = 0.05, 20.0
+_STEP = 0.02  # of the quick quarter's estimate: some dozens of batches move it, one does not
 _WORTH_TELLING = 0.02  # below this change, whoever holds a table of costs need not make a new one
 
 
@@ -26,19 +28,29 @@ class LatencyCurve:
         self._base_s = [0.0] * (sizes[-1] + 1)
         for size in range(1, sizes[-1] + 1):
             self._base_s[size] = _between(points, size)
-        self._learnt = self._factor = 1.0
+        self._learnt = self._factor = self._quick = 1.0
         self.revision = 0
 
     def cost_s(self, size: int) -> float:
         """Expected seconds for a batch of `size` rows; past the measured sizes, in proportion."""
         return self._measured_s(size) * self._factor
 
+    def quick_s(self, size: int) -> float:
+        """What a quarter of the batches of `size` rows take no more than, as of late.
+
+        That is their work, without waits for a core or, in a thread, for the interpreter's lock.
+        """
+        return self._measured_s(size) * self._quick
+
     def observe(self, size: int, took_s: float) -> None:
         """A batch has run; the machine may be busier or cooler than when the model loaded."""
         expected = self._measured_s(size)
         if expected <= 0:
             return
-        ratio = min(max(took_s / expected, _FACTOR_MIN), _FACTOR_MAX)
+        ratio = max(took_s / expected, _FACTOR_MIN)
+        step = -3 * _STEP if ratio < self._quick else _STEP
+        self._quick = min(self._quick * (1 + step), _FACTOR_MAX)
+        ratio = min(ratio, _HICCUP * self._learnt, _FACTOR_MAX)
         self._learnt += _WEIGHT * (ratio - self._learnt)
         if abs(self._learnt - self._factor) > _WORTH_TELLING * self._factor:
             self._factor = self._learnt

@@ -57,6 +57,11 @@ class Pace:
         """By how much a batch delays those behind it."""
         return (self.cost_s[rows] + self.gap_s) / self._lanes
 
+    def room(self, left_s: float) -> int:
+        """Rows that a batch behind others must have time for; less where time is very short."""
+        roomy = 3 * self.cost_s[self.full_at] <= left_s  # one that runs, one that waits, one's own
+        return self.full_at if roomy else self.efficient
+
     def filled(self, rows: int, left_s: float) -> int:
         """Up to how many rows an interactive batch that has `left_s` may be filled up."""
         costs_s = min(self.cost_s[rows] + self.delay_s, left_s)

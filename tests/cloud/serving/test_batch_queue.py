@@ -184,8 +184,17 @@ def test_overload_is_served_in_efficient_batches(rules: dict[str, object]) -> No
 
 def test_behind_a_backlog_a_batch_opens_only_with_room_for_company() -> None:
     q = Queue(depth_max=100)
+    for name in "abc":
+        q.add(name, n=4)
+    with pytest.raises(QueueFull):  # alone it would be in time, as one of four it would not
+        q.add("d", deadline=9.9)
+    q.add("e", deadline=10.0)
+
+
+def test_where_time_is_short_room_for_an_efficient_batch_is_enough() -> None:
+    q = Queue(depth_max=100)
     q.add("a", n=4)
-    with pytest.raises(QueueFull):  # alone it would be in time, as one of three it would not
+    with pytest.raises(QueueFull):  # as one of three it would be late
         q.add("b", deadline=4.0)
     q.add("c", deadline=4.5)
 
@@ -439,6 +448,7 @@ def test_near_line_is_admitted_only_if_it_can_be_in_time() -> None:
     with pytest.raises(DeadlineMissed):
         q.add("p", deadline=0.9, priority=NEAR_LINE)
     assert q.add("b", priority=BULK) == pytest.approx(13.0)
+    assert q.add("c", priority=BULK) == pytest.approx(14.0)
 
 
 def test_near_line_that_interactive_load_pushed_past_its_deadline_is_given_up() -> None:
@@ -466,6 +476,21 @@ def test_a_queue_timeout_of_bulk_is_its_own() -> None:
     q.add("n", priority=NEAR_LINE)
     assert [job.name for job in q.q.expire(2.1)] == ["b"]
     assert q.q.depth == 1
+
+
+def test_near_line_that_would_wait_longer_than_it_may_is_refused_at_once() -> None:
+    q = Queue(queue_s_max=(inf, 2.0, inf))
+    q.add("i", n=4)
+    with pytest.raises(QueueFull):
+        q.add("n", priority=NEAR_LINE)
+    q.add("b", priority=BULK)
+
+
+def test_bulk_runs_where_a_whole_batch_was_late() -> None:
+    q = Queue()
+    q.add("i", deadline=3.0)
+    q.add("b", priority=BULK)
+    assert (q.take(2.5), q.missed, q.why) == ("b", "i", "idle")
 
 
 STEP = {1: 1.0, 4: 1.0}  # a batch costs the same whatever its size
@@ -580,3 +605,38 @@ def test_with_two_lanes_what_waits_is_spread_over_both() -> None:
 def test_rules_that_contradict_each_other_are_refused(rules: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(rules))):
         Queue(**rules)
+
+
+def test_a_machine_that_was_suspended_is_not_taken_for_a_slow_one() -> None:
+    q = Queue(size_max=1, depth_max=100)
+    q.add("a")
+    q.add("b")
+    q.take(0.0)
+    q.ran(1.0)
+    q.take(3600.0)
+    q.ran(3601.0)
+    assert q.add("c", 3601.0) == pytest.approx(3602.0)
+    assert q.add("d", 3601.0) == pytest.approx(3603.0, abs=0.1)
+
+
+def test_filling_up_keeps_to_the_target_of_those_who_are_in() -> None:
+    q = Queue(p99_s=10.0, bulk_share=1.0)
+    q.add("b", n=3, priority=BULK)
+    q.add("i", deadline=2.4)  # the four would take 2.5
+    assert q.take(0.0) == "i"
+
+
+def test_a_near_line_job_that_fills_up_is_not_made_late_by_those_before_it() -> None:
+    q = Queue(p99_s=10.0, bulk_share=1.0)
+    q.add("n", deadline=2.4, n=3, priority=NEAR_LINE)
+    q.add("i")
+    assert q.take(0.0) == "i"
+    q.ran(0.1)
+    assert q.take(0.1) == "n"
+
+
+def test_with_two_lanes_one_that_is_free_is_taken_at_once() -> None:
+    q = BatchQueue[Waiter](LatencyCurve({1: 5.0}), BatchRules(size_max=1), lanes=2)
+    q.add(Waiter("a"), 0.0)
+    q.take(0.0)
+    assert q.add(Waiter("b"), 0.0) == pytest.approx(5.0)

@@ -146,10 +146,18 @@ def test_infer_says_how_long_it_waited_and_ran() -> None:
 
 
 def test_expected_company_is_waited_for_and_the_wait_ends() -> None:
-    flat = {1: 0.002, 4: 0.002}  # a batch costs the same whatever its size
+    class Flat(LatencyCurve):
+        """A batch costs the same whatever its size; on this clock it takes no time, so it must not
+        learn."""
+
+        def observe(self, size: int, took_s: float) -> None:
+            assert took_s == 0.0
 
     async def scenario() -> None:
-        b = batcher(model, flat, wait_s_max=0.001, inline_s_max=1.0)
+        b = Batcher(
+            model, Flat({1: 0.001, 4: 0.001}), rules=BatchRules(size_max=4, wait_s_max=0.001),
+            inline_s_max=1.0, now=asyncio.get_running_loop().time,
+        )  # fmt: skip
         for _ in range(2_500):  # ten thousand a second
             submitted(b, Told(0, 0, 0, 0))
             await asyncio.sleep(0.0004)
@@ -196,7 +204,7 @@ def test_what_never_had_work_drains_too() -> None:
 
 def test_draining_waits_for_the_thread() -> None:
     async def scenario() -> None:
-        b = batcher(model, SLOW, real_time=True, size_max=1)
+        b = batcher(model, SLOW, real_time=True, inline_s_max=-1.0, size_max=1)
         submitted(b, first := Told(1), second := Told(2))
         await model.running()
         drained = asyncio.ensure_future(b.drain())
@@ -244,7 +252,7 @@ def test_a_cancelled_call_hangs_up() -> None:
 
 def test_a_client_that_hangs_up_while_its_batch_runs_hurts_nobody() -> None:
     async def scenario() -> None:
-        b = batcher(model, SLOW, real_time=True)
+        b = batcher(model, SLOW, real_time=True, inline_s_max=-1.0)
         call = asyncio.ensure_future(b.infer(np.array([1]), FAR))
         await asyncio.sleep(0)
         submitted(b, mate := Told(2))
@@ -390,7 +398,7 @@ def test_what_counts_batches_may_raise_too() -> None:
 
 def test_who_waits_too_long_is_told_while_the_thread_is_busy() -> None:
     async def scenario() -> None:
-        b = batcher(model, SLOW, real_time=True, queue_s_max=(60.0, 60.0, 0.05))
+        b = batcher(model, SLOW, real_time=True, inline_s_max=-1.0, queue_s_max=(60.0, 60.0, 0.05))
         submitted(b, running := Told(1))
         await model.running()
         now = time.monotonic()
@@ -417,7 +425,7 @@ def test_who_waits_too_long_is_told_while_the_thread_is_busy() -> None:
 
 def test_the_thread_gets_its_next_batch_before_the_answers_are_handed_on() -> None:
     async def scenario() -> None:
-        b = batcher(model, SLOW, real_time=True, size_max=1)
+        b = batcher(model, SLOW, real_time=True, inline_s_max=-1.0, size_max=1)
         submitted(b, first := Told(1), second := Told(2))
         await model.running()
         seen: list[bool] = []
@@ -448,6 +456,22 @@ def test_an_answer_may_bring_the_next_job(measured: dict[int, float]) -> None:
         await b.drain()
         assert third.said == [[6]]
 
+    asyncio.run(scenario())
+
+
+def test_it_is_busy_while_work_waits_or_runs() -> None:
+    async def scenario() -> None:
+        b = batcher(model, SLOW, real_time=True, inline_s_max=-1.0)
+        assert not b.busy
+        submitted(b, job := Told(1))
+        assert b.busy
+        await model.running()
+        assert b.busy
+        model.go.release()
+        await job.ended.wait()
+        assert not b.busy
+
+    model = Held()
     asyncio.run(scenario())
 
 

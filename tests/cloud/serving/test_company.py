@@ -22,9 +22,15 @@ def test_company_that_comes_after_the_longest_wait_is_not_waited_for() -> None:
 
 
 def test_company_that_comes_when_it_would_be_served_anyway_is_not_waited_for() -> None:
-    """It costs one its second and gains the other nothing: 2 x (0.9 + 1) against 1 + (1 + 1)."""
-    assert company(1, (2,), rate=1 / 0.9, cost_s=FLAT, wait_s_max=9.0) == (1, 0.0)
-    assert company(1, (2,), rate=1 / 0.4, cost_s=FLAT, wait_s_max=9.0) == (2, 0.4)
+    """Answered after 2 x (0.6 + 1) in sum against 1 + (1 + 1), and 2 x (0.4 + 1)."""
+    assert company(1, (2,), rate=1 / 0.6, cost_s=FLAT, wait_s_max=9.0) == (1, 0.0)
+    size, wait_s = company(1, (2,), rate=1 / 0.4, cost_s=FLAT, wait_s_max=9.0)
+    assert (size, round(wait_s, 9)) == (2, 0.4)
+
+
+def test_who_comes_after_the_batch_would_be_done_is_not_waited_for() -> None:
+    steep = [0.0, 1.0, 1.0, 9.0, 9.0]  # three together cost nine times what one does
+    assert company(1, (4,), rate=2.9, cost_s=steep, wait_s_max=9.0) == (1, 0.0)
 
 
 def test_a_size_that_is_reached_already_is_no_target() -> None:

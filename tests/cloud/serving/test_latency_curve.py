@@ -72,3 +72,28 @@ def test_the_efficient_size_is_the_smallest_that_gives_nearly_the_best_throughpu
     assert curve.efficient((8, 4, 1), 1.0) == 4
     assert curve.efficient((3,), 0.9) == 3
     assert LatencyCurve({1: 0.0}).efficient((1, 2), 0.9) == 1
+
+
+def test_one_hiccup_moves_it_by_little_and_a_slow_machine_is_learnt_soon() -> None:
+    curve = LatencyCurve({1: 0.001})
+    curve.observe(1, 5.0)
+    assert curve.cost_s(1) < 0.0012
+    batches = 0
+    while curve.cost_s(1) < 0.009:
+        curve.observe(1, 0.010)
+        batches += 1
+    assert batches < 60
+
+
+def test_what_the_quick_batches_take_is_known_beside_what_most_take() -> None:
+    """A thread that waits for the interpreter's lock looks slow; its batch is not."""
+    curve = LatencyCurve({1: 0.004, 2: 0.008})
+    curve.observe(1, 0.0008)
+    assert curve.quick_s(1) > 0.0035
+    for n in range(400):
+        curve.observe(1, 0.0008 if n % 2 == 0 else 0.006)
+    assert curve.quick_s(1) == pytest.approx(0.0008, rel=0.1)
+    assert curve.quick_s(2) == pytest.approx(0.0016, rel=0.1)
+    for _ in range(200):
+        curve.observe(1, 0.004)
+    assert curve.quick_s(1) == pytest.approx(0.004, rel=0.1)

@@ -18,7 +18,7 @@ from shared.errors import HybridgeError
 from simulations.serve_bench import cells, mixed, model, mqtt_path, overload, report
 from simulations.serve_bench.install import install
 from simulations.serve_bench.machine import machine
-from simulations.serve_bench.peers import DEFAULT, PEERS
+from simulations.serve_bench.peers import DEFAULT, PEERS, REPOSITORY
 from simulations.serve_bench.results import Part, Results, merged
 from simulations.serve_bench.verdicts import missing, verdicts
 
@@ -69,11 +69,13 @@ def _measure(
             plan = cells.Plan(tuple(arguments.peers), arguments.rounds, arguments.seconds)
             return cells.measure(plan, material, scratch, say)
         case "mqtt":
-            return mqtt_path.measure(arguments.models, scratch, say, rounds=arguments.rounds)
+            return mqtt_path.measure(
+                arguments.models.absolute(), scratch, say, rounds=arguments.rounds
+            )
         case "overload":
-            return overload.measure(arguments.models, scratch, say)
+            return overload.measure(arguments.models.absolute(), scratch, say)
         case "mixed":
-            return mixed.measure(arguments.models, scratch, say)
+            return mixed.measure(arguments.models.absolute(), scratch, say)
         case _:
             assert_never(part)
 
@@ -92,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT))
     parser.add_argument("--rounds", type=int, default=5, help="of each cell; later peers have 3")
     parser.add_argument("--seconds", type=int, default=2, help="of each closed-loop run")
-    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument("--models", type=Path, default=REPOSITORY / "models")
     parser.add_argument("--json", type=Path, default=Path("build/serve-bench.json"))
     parser.add_argument("--write", type=Path, help="a Markdown file with the block's markers")
     parser.add_argument("--plot", type=Path, help="draw the closed loop there (svg, png)")

@@ -67,8 +67,14 @@ def measure(plan: Plan, material: Material, folder: Path, say: Say) -> Cells:
                 ):
                     loaded.append(one)
             for concurrency in plan.concurrencies:
-                cells += _round_robin(loaded, concurrency, rounds, plan.seconds, say)
+                turn = _Turn(concurrency, rounds, plan.seconds)
+                found, lost = _round_robin(loaded, turn, say)
+                cells += found
+                absent |= lost
+                loaded = [one for one in loaded if one.name not in lost]
             subjects += [_subject(one) for one in loaded]
+    gone = absent.keys() - {one.name for one in subjects}
+    cells = [cell for cell in cells if cell.subject not in gone]
     return Cells(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"), seconds=plan.seconds,
         subjects=tuple(subjects), cells=tuple(cells), absent=absent,
@@ -119,26 +125,45 @@ def _start(
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    concurrency: int
+    rounds: int
+    seconds: int
+
+
 def _round_robin(
-    loaded: Sequence[_Loaded], concurrency: int, rounds: int, seconds: int, say: Say
-) -> list[Cell]:
-    """Each once warm, then `rounds` times; who begins changes every round."""
+    loaded: Sequence[_Loaded], turn: _Turn, say: Say
+) -> tuple[list[Cell], dict[str, str]]:
+    """Each once warm, then `rounds` times; who begins changes every round. And who died, and how."""
     runs: dict[str, list[Run]] = {one.name: [] for one in loaded}
-    for one in loaded:
-        wrk.run(one.server.url, one.script, concurrency, _WARM_UP_S)
-    for number in range(rounds):
-        turn = number % max(1, len(loaded))
-        for one in (*loaded[turn:], *loaded[:turn]):
-            runs[one.name].append(_run(one, concurrency, seconds))
+    lost: dict[str, str] = {}
+    for number in range(-1, turn.rounds):
+        first = max(0, number) % max(1, len(loaded))
+        for one in (*loaded[first:], *loaded[:first]):
+            if one.name in lost:
+                continue
+            try:
+                if number < 0:
+                    wrk.run(one.server.url, one.script, turn.concurrency, _WARM_UP_S)
+                else:
+                    runs[one.name].append(_run(one, turn.concurrency, turn.seconds))
+            except Unavailable as error:
+                lost[one.name] = (
+                    f"at {turn.concurrency}: {error}; its log ends: {one.server.last_words()}"
+                )
+                say(f"lost {one.name} {lost[one.name]}")
     found = [
-        Cell(subject=name, concurrency=concurrency, runs=tuple(its)) for name, its in runs.items()
+        Cell(subject=name, concurrency=turn.concurrency, runs=tuple(its))
+        for name, its in runs.items()
+        if name not in lost
     ]
     for cell in found:
         say(
             f"  {cell.subject:14} at {concurrency:3}: {cell.median('per_second'):8,.0f}/s  p50 "
             f"{cell.median('p50_ms'):.2f} ms  p99 {cell.median('p99_ms'):.2f} ms"
         )
-    return found
+    return found, lost
 
 
 def _run(one: _Loaded, concurrency: int, seconds: int) -> Run:

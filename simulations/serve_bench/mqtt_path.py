@@ -50,8 +50,12 @@ def measure(models: Path, folder: Path, say: Say, *, rounds: int) -> MqttPath:
         stack.enter_context(_echo({**order, "echo": True, "port": ports[1]}))
         for number in range(rounds):
             for port in ports[:2] if number % 2 == 0 else ports[1::-1]:
-                runs[port].append(_run({**order, "port": port}))
-                say(f"  {'worker' if port == ports[0] else 'bare'}: {runs[port][-1]}")
+                run = _run({**order, "port": port})
+                runs[port].append(run)
+                who = "worker" if port == ports[0] else "bare broker"
+                say(
+                    f"  {who:11}: {run.per_second:8,.0f}/s  p50 {run.p50_ms:.2f}  p99 {run.p99_ms:.2f} ms"
+                )
     return MqttPath(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"), devices=DEVICES,
         paced_per_second=PACED, worker=tuple(runs[ports[0]]), bare=tuple(runs[ports[1]]),

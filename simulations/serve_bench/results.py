@@ -89,7 +89,6 @@ class MqttRun(_Kept):
     per_second: float
     p50_ms: float
     p99_ms: float
-    broker_cpu_us: float = 0.0
 
 
 class MqttPath(_Kept):

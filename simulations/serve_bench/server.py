@@ -38,6 +38,11 @@ class Server:
     root: int
     mark: str
     started_s: float
+    log: Path
+
+    def last_words(self) -> str:
+        """The end of what it logged."""
+        return _tail(self.log)
 
     @property
     def pids(self) -> set[int]:
@@ -76,7 +81,7 @@ def running(name: str, launch: Launch, place: Place, asked: Request) -> Iterator
     url = f"http://127.0.0.1:{place.port}"
     try:
         _wait_ready(started, url, asked, log)
-        yield Server(name, url, started.pid, mark, time.monotonic() - began)
+        yield Server(name, url, started.pid, mark, time.monotonic() - began, log)
     finally:
         process.end(started, mark)
 
@@ -130,5 +135,8 @@ def _wait_ready(started: "subprocess.Popen[bytes]", url: str, asked: Request, lo
                 return
             why = f"it answered {status}: {body[:120]!r}"
         time.sleep(0.2)
-    words = log.read_bytes()[-400:].decode(errors="replace").strip()
-    raise Unavailable(f"{why}; its log ends: {words}")
+    raise Unavailable(f"{why}; its log ends: {_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return log.read_bytes()[-600:].decode(errors="replace").strip()

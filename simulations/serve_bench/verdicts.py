@@ -22,6 +22,8 @@ RECOVERED_S_MAX: Final = 2.0
 GROWTH_MB_PER_MINUTE_MAX: Final = 2.0
 """Flat: what a line through half a minute of samples may rise by; an allocator's arenas wander."""
 MIXED_P99_RATIO_MAX: Final = 1.1
+BATCH_SHARE_MIN: Final = 0.1
+"""A batch that stands still costs nobody anything and proves nothing."""
 
 Rule = Literal[">=", "<="]
 
@@ -108,7 +110,7 @@ def of_overload(found: Overload) -> Iterator[Verdict]:
 
 
 def of_mixed(found: Mixed) -> Iterator[Verdict]:
-    """Give the verdict of the batch beside online traffic."""
+    """Give the verdicts of the batch beside online traffic."""
     pairs = [
         (beside.answered_p99_ms, alone.answered_p99_ms)
         for beside, alone in zip(found.beside, found.alone, strict=True)
@@ -118,6 +120,11 @@ def of_mixed(found: Mixed) -> Iterator[Verdict]:
         statistics.median(beside for beside, _ in pairs),
         statistics.median(alone for _, alone in pairs), "ms",
         statistics.median(beside / alone for beside, alone in pairs), "<=", MIXED_P99_RATIO_MAX,
+    )  # fmt: skip
+    yield Verdict(
+        "mixed load: samples of the batch over online requests", found.batch_per_second,
+        found.online_per_second, "/s", _ratio(found.batch_per_second, found.online_per_second),
+        ">=", BATCH_SHARE_MIN,
     )  # fmt: skip
 
 

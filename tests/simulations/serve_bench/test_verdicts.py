@@ -117,10 +117,22 @@ def test_each_promise_that_an_overload_breaks_is_named(
 def test_a_batch_may_cost_a_tenth_of_p99_in_the_median_of_pairs(
     beside_ms: float, is_met: bool
 ) -> None:
-    found = Mixed(
-        measured_at="today", online_share=0.5, online_per_second=1_000, batch_per_second=100,
+    p99, _ = of_mixed(_mixed(beside_ms, batch_per_second=100.0))
+    assert p99.met is is_met
+
+
+@pytest.mark.parametrize(("batch_per_second", "is_met"), [(100.0, True), (99.0, False)])
+def test_a_batch_that_stands_still_does_not_meet_its_target(
+    batch_per_second: float, is_met: bool
+) -> None:
+    _, goes_on = of_mixed(_mixed(10.0, batch_per_second))
+    assert goes_on.met is is_met
+
+
+def _mixed(beside_ms: float, batch_per_second: float) -> Mixed:
+    return Mixed(
+        measured_at="today", online_share=0.5, online_per_second=1_000,
+        batch_per_second=batch_per_second,
         alone=(phase(p99_ms=10.0), phase(p99_ms=10.0), phase(p99_ms=100.0)),
         beside=(phase(p99_ms=beside_ms), phase(p99_ms=50.0), phase(p99_ms=1.0)),
     )  # fmt: skip
-    (verdict,) = of_mixed(found)
-    assert verdict.met is is_met

@@ -28,8 +28,8 @@ class TritonSettings(Section):
     """`http://host:port`, without a path."""
     model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")] | None = None
     """Its name there. None: the bundle's own name."""
-    version: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
-    """Its version there, a number. None: what Triton's own policy picks, usually the latest."""
+    version: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] | None = None
+    """Its version there: a number on Triton. None: what Triton's own policy picks, usually the latest."""
     concurrency: Annotated[int, Field(gt=0, le=64)] = 4
     """Requests in flight at once: Triton makes batches of them. Four keep one instance busy while
     answers travel; set about twice its instance count when it has more."""

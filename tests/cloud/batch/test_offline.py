@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from cloud.batch.journal import Journal
 from cloud.batch.offline import Ended, Order, run
@@ -232,6 +234,26 @@ def test_without_a_batch_size_a_batch_ends_within_the_pause(tmp_path: Path) -> N
     write_inputs(tmp_path / "in")
     go(order(tmp_path, batch_rows=None, pause_ms=1e-6, out=tmp_path / "short"))
     assert json.loads((tmp_path / "short/_SUCCESS.json").read_text())["batch_rows"] == 1
+
+
+def test_it_pauses_while_the_online_tier_queues_and_says_why(tmp_path: Path) -> None:
+    write_inputs(tmp_path / "in")
+    states: set[str] = set()
+    reports = [{"busy_share": 0.9, "queue_depth": 5}] * 4 + [{"busy_share": 0, "queue_depth": 0}]
+
+    async def status(_: web.Request) -> web.Response:
+        return web.json_response(reports.pop(0) if len(reports) > 1 else reports[0])
+
+    async def main() -> Ended:
+        app = web.Application()
+        app.router.add_get("/v1/status", status)
+        async with TestServer(app) as server:
+            what = order(tmp_path, online=str(server.make_url("")))
+            return await run(what, lambda now: states.add(now.state), asyncio.Event())
+
+    assert asyncio.run(main()).how == "complete"
+    assert len(lines(tmp_path / "out")) == 97
+    assert "paused: 5 online requests wait" in states
 
 
 def test_a_journal_that_is_none_is_said_so(tmp_path: Path) -> None:

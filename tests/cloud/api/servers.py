@@ -8,8 +8,9 @@ import contextlib
 import http.client
 import json
 import socket
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,10 @@ from cloud.api.schemas import Status
 from cloud.api.serving import fronting
 from cloud.api.settings import Api
 from cloud.gateway.gateway import Gateway
+from cloud.jobs.answering import OipAnswering
+from cloud.jobs.counts import JobCounts
+from cloud.jobs.service import Jobs
+from cloud.jobs.settings import JobSettings
 from cloud.monitoring.metrics import Metrics
 from cloud.serving.caches.result_cache import ResultCache
 from cloud.serving.caches.settings import ResultCacheSettings
@@ -164,8 +169,12 @@ def server(
     state: Callable[[], Status] = status,
     make_gateway: Callable[[Metrics], Gateway] | None = None,
     make_inference: Callable[[Metrics], Inference] | None = None,
+    with_jobs: bool = False,
 ) -> Iterator[Running]:
-    """Running until the block ends; fails when anything failed on its event loop."""
+    """Running until the block ends; fails when anything failed on its event loop.
+
+    `with_jobs`: with the asynchronous tier, whose database begins empty.
+    """
     started = Future[Running]()
     first, second, spares = bundles(folder)
 
@@ -179,12 +188,15 @@ def server(
             pool=PoolSettings(folder=spares), batching=batching, cache_dir=folder / "engines",
         )  # fmt: skip
         gateway = make_gateway(metrics) if make_gateway else None
+        inference = (make_inference or without_cache)(metrics)
+        limits = settings or Api()
+        jobs = _jobs(folder, pool, inference, limits, metrics) if with_jobs else None
         parts = Parts(
-            pool, (make_inference or without_cache)(metrics), state, metrics, batching, gateway
+            pool, inference, state, metrics, batching, gateway, jobs.desk if jobs else None
         )
-        asked = (settings or Api()).model_copy(update={"fast_lane": lane == "fast"})
+        asked = limits.model_copy(update={"fast_lane": lane == "fast"})
         await pool.start()
-        async with fronting(parts, asked, asked.port, shared=False) as front:
+        async with _working(jobs), fronting(parts, asked, asked.port, shared=False) as front:
             running = Running(
                 asked.host,
                 int(front.url.rsplit(":", 1)[1]),
@@ -216,3 +228,24 @@ def server(
         thread.join(DEADLINE_S)
     assert not thread.is_alive()
     assert not running.faults
+
+
+def _jobs(
+    folder: Path, pool: ModelPool, inference: Inference, limits: Api, metrics: Metrics
+) -> Jobs:
+    database = Path(tempfile.mkdtemp(dir=folder)) / "jobs.db"
+    answering = OipAnswering(pool.find, inference, limits.calls)
+    counts = JobCounts(metrics.registry)
+    return Jobs(f"sqlite:///{database}", JobSettings(), answering, counts)
+
+
+@contextlib.asynccontextmanager
+async def _working(jobs: Jobs | None) -> AsyncGenerator[None]:
+    if jobs is None:
+        yield
+        return
+    await jobs.open()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(jobs.run())
+        yield
+        jobs.drain()

@@ -18,6 +18,7 @@ from cloud.gateway.key_file import KeyLine, with_key
 from cloud.gateway.refusals import RateLimited, Reason, Untrusted
 from cloud.gateway.roles import Role
 from cloud.gateway.settings import GatewaySettings
+from cloud.gateway.trusted import read_revoked
 from shared.errors import Forbidden, Malformed, NotTrusted, TooLarge, Unavailable, Unknown
 from tests.cloud.gateway.issuing import AT, AUDIENCE, ISSUER, Signer, jwks_file
 from tests.cloud.gateway.waiting import until
@@ -380,6 +381,17 @@ def test_a_token_is_revoked_while_it_is_remembered(tmp_path):
     revoked.write_text("# lost laptop\nt-1\n")
     asyncio.run(house.read_again())
     assert house.refusal(f"Bearer {token}") is Reason.REVOKED_TOKEN
+
+
+def test_so_many_tokens_are_revoked(tmp_path, monkeypatch):
+    monkeypatch.setattr("cloud.gateway.trusted.REVOKED_MAX", 2)
+    path = tmp_path / "revoked"
+    path.write_text("a\nb\n\n# c\n")
+    path.chmod(0o644)
+    assert read_revoked(path) == {"a", "b"}
+    path.write_text("a\nb\nc\n")
+    with pytest.raises(TooLarge, match="3 tokens; 2 may be"):
+        read_revoked(path)
 
 
 def test_a_start_with_a_broken_file_is_refused(house):

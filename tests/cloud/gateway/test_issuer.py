@@ -14,6 +14,7 @@ from cloud.gateway.counts import GatewayCounts
 from cloud.gateway.gateway import Gateway
 from cloud.gateway.issuer import IssuerUrl
 from cloud.gateway.refresh import RefreshRules
+from cloud.gateway.refusals import RateLimited
 from cloud.gateway.settings import GatewaySettings
 from shared.errors import Unavailable
 from tests.cloud.gateway.issuing import AT, AUDIENCE, ISSUER, Signer, jwks
@@ -225,13 +226,14 @@ def test_a_token_of_a_new_key_is_told_to_come_again_and_then_let_in(tmp_path) ->
                 "tokens": {
                     "issuer": ISSUER, "audience": AUDIENCE, "keys_url": url,
                     "refresh_s": 1000, "pause_s_min": 0.001,
-                }
+                },
+                "failures_burst": 1,
             })  # fmt: skip
             gateway = Gateway(settings, GatewayCounts(CollectorRegistry()), wall=lambda: AT)
             parts = asyncio.create_task(gateway.run())
 
-            def admit(token: str):
-                return gateway.admit(f"Bearer {token}", None, time.monotonic() + 1)
+            def admit(token: str, address: str | None = None):
+                return gateway.admit(f"Bearer {token}", None, time.monotonic() + 1, address)
 
             with pytest.raises(Unavailable, match="not here yet") as refused:
                 admit(ONE.token())
@@ -240,8 +242,10 @@ def test_a_token_of_a_new_key_is_told_to_come_again_and_then_let_in(tmp_path) ->
             assert admit(ONE.token(sub="first")).name == "first"
             server.answer = server.body(jwks(TWO))
             with pytest.raises(Unavailable, match="names a key that is being asked for") as refused:
-                admit(TWO.token())
+                admit(TWO.token(), "192.0.2.1")
             assert refused.value.retry_after_s == 1.0
+            with pytest.raises(RateLimited):  # it cost a look all the same
+                admit(TWO.token(), "192.0.2.1")
             await until(lambda: gateway._trusted.issuer.keys(time.monotonic()).find("two"))
             assert admit(TWO.token(sub="second")).name == "second"
             with pytest.raises(Unavailable):  # remembered, but its key is gone

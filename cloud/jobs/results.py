@@ -30,6 +30,12 @@ def result(connection: Connection, caller: str, id_: JobId) -> Result | None:
     return Result(_view(row), answer)
 
 
+def find(connection: Connection, id_: JobId) -> JobView | None:
+    """Whoever's it is: for this machine's operator."""
+    row = connection.execute(select(*_VIEW).where(jobs.c.id == id_)).one_or_none()
+    return None if row is None else _view(row)
+
+
 def page(
     connection: Connection, caller: str | None, count_max: int, before: JobId | None = None
 ) -> list[JobView]:

@@ -66,15 +66,14 @@ def measure(plan: Plan, material: Material, folder: Path, say: Say) -> Cells:
                     one := _start(stack, name, material, folder, absent, say)
                 ):
                     loaded.append(one)
+            going = loaded
             for concurrency in plan.concurrencies:
                 turn = _Turn(concurrency, rounds, plan.seconds)
-                found, lost = _round_robin(loaded, turn, say)
+                found, lost = _round_robin(going, turn, say)
                 cells += found
                 absent |= lost
-                loaded = [one for one in loaded if one.name not in lost]
+                going = [one for one in going if one.name not in lost]
             subjects += [_subject(one) for one in loaded]
-    gone = absent.keys() - {one.name for one in subjects}
-    cells = [cell for cell in cells if cell.subject not in gone]
     return Cells(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"), seconds=plan.seconds,
         subjects=tuple(subjects), cells=tuple(cells), absent=absent,
@@ -160,7 +159,7 @@ def _round_robin(
     ]
     for cell in found:
         say(
-            f"  {cell.subject:14} at {concurrency:3}: {cell.median('per_second'):8,.0f}/s  p50 "
+            f"  {cell.subject:14} at {turn.concurrency:3}: {cell.median('per_second'):8,.0f}/s  p50 "
             f"{cell.median('p50_ms'):.2f} ms  p99 {cell.median('p99_ms'):.2f} ms"
         )
     return found, lost

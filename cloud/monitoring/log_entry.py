@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from math import isfinite
 
 TEXT_MAX = 128  # characters of any name: some come from callers
-LINE_BYTES_MAX = 16 * 1024  # of the eight names, each character as twelve bytes, and the rest
+LINE_BYTES_MAX = 32 * 1024  # of eight names and eight marks, a character taking twelve bytes
 _MARKS_MAX = 8
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 

@@ -47,11 +47,18 @@ def test_whatever_a_caller_is_called_it_is_one_bounded_line(
     json.loads(line, parse_constant=pytest.fail)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_json_has_no_number_for_is_null(number: float) -> None:
+    entry = replace(ENTRY, confidence=number, stages=StageMs(model=number))
+    line = json.loads(line_of(entry))
+    assert line["confidence"] is line["ms"]["model"] is None
+
+
 def test_the_longest_line_is_within_its_bound() -> None:
     long = "\U0001f600" * 1_000
     entry = Entry(
         at=0.0, request_id=long, trace_id=long, caller=long, model=long, version=long, priority=3,
         rows=1, input_digest=bytes(16), label=long, source=long, error=long,
-        marks=("out_of_range:input_mean",) * 100,
+        marks=(long,) * 100,
     )  # fmt: skip
     assert len(line_of(entry)) < LINE_BYTES_MAX

@@ -103,6 +103,13 @@ def test_a_rule_that_does_not_fit_the_model_is_refused(
         fallback(manifest, rule=rule)
 
 
+def test_half_is_no_winner_of_two(manifest: Manifest) -> None:
+    two = manifest.model_copy(update={"labels": ("class-0", "class-1")})
+    with pytest.raises(Malformed, match="no winner's"):
+        fallback(two, rule=RULE)
+    fallback(two, rule=RULE | {"confidence": 0.51})
+
+
 def test_a_model_without_labels_has_no_rule(tmp_path: Path) -> None:
     backbone = open_bundle(write_backbone(tmp_path / "backbone")).manifest
     with pytest.raises(Malformed, match="it has none, so no rule"):

@@ -282,6 +282,15 @@ def test_who_hung_up_costs_the_others_nothing() -> None:
     assert not first.answers
 
 
+def test_who_hangs_up_between_the_two_models_costs_the_head_nothing() -> None:
+    bench = Bench()
+    (job,) = bench.told(10.0)
+    bench.below.jobs[0].answered(ran())
+    assert not bench.above.jobs[0].gone
+    job.left = True
+    assert bench.above.jobs[0].gone
+
+
 def test_a_run_that_everybody_left_is_not_joined() -> None:
     bench = Bench()
     (first,) = bench.told(10.0)
@@ -291,13 +300,16 @@ def test_a_run_that_everybody_left_is_not_joined() -> None:
     assert len(bench.below.jobs) == 2
 
 
-def test_runs_that_a_batcher_dropped_take_up_no_room() -> None:
+@pytest.mark.parametrize("deadlines", [(10.0,), (10.0, 20.0)])
+def test_runs_that_a_batcher_dropped_take_up_no_room(deadlines: tuple[float, ...]) -> None:
     bench = Bench(waiting_max=4)
     for number in range(1_000):
-        rows = np.full((1, 4, 4), number % 256, np.uint8) + np.uint8(number // 256)
-        for job in bench.told(10.0, 20.0, rows=rows):
+        rows = np.full((1, 4, 4), number % 256, np.uint8)
+        rows[0, 0, 0] = number // 256
+        for job in bench.told(*deadlines, rows=rows):
             job.left = True
     assert len(bench.backbone._open) <= 64
+    assert len(bench.backbone._latest) <= 64
     assert bench.backbone.joined <= 4
 
 

@@ -1,3 +1,5 @@
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,23 @@ def weight_of(value: int) -> int:
 
 @given(st.integers(1, 9), TRACE)
 def test_with_pages_of_one_size_each_step_is_the_papers(capacity: int, trace: list[int]) -> None:
+    follow_the_paper(capacity, trace)
+
+
+@pytest.mark.parametrize("capacity", [2, 5, 16])
+def test_also_on_long_traces_that_change_their_mind(capacity: int) -> None:
+    """Popular pages, loops and scans in turn move the target up and down, all the way."""
+    rng = np.random.default_rng(capacity)
+    trace: list[int] = []
+    for turn in range(60):
+        popular = rng.geometric(1 / capacity, 5 * capacity)
+        loop = np.arange(3 * capacity) % (capacity + 1 + turn % capacity) + 1_000
+        scan = np.arange(capacity) + 10_000 * (turn + 1)
+        trace += [int(page) for part in (popular, loop, popular, scan) for page in part]
+    follow_the_paper(capacity, trace)
+
+
+def follow_the_paper(capacity: int, trace: list[int]) -> None:
     paper, arc = PaperArc(capacity), Arc[int, int](capacity, lambda _: 1)
     for page in trace:
         hit = arc.get(page) is not None
@@ -58,6 +77,15 @@ def test_what_came_twice_outlives_a_scan() -> None:
         arc.put(page, page)
     assert [arc.get(page) for page in (1, 2, 3)] == [1, 2, 3]
     assert len(arc) == 10
+
+
+def test_a_heavy_one_that_comes_back_may_push_out_what_recency_had_won() -> None:
+    arc = Arc[str, int](10, weight_of)
+    arc.put("a", 8)
+    arc._target = 10.0
+    arc._recent_gone.add("b", None, 2)
+    arc.put("b", 5)  # `a` is within the target, but there is nothing else to push out
+    assert (arc.get("a"), arc.get("b")) == (None, 5)
 
 
 def test_a_value_over_the_capacity_is_not_held_and_neither_is_the_one_that_it_replaces() -> None:

@@ -128,8 +128,11 @@ class ApiServer:
         )  # fmt: skip
         for route in self.routes:
             resource = app.router.add_resource(route.path)
-            added = resource.add_route(route.method, route.handler, expect_handler=_later)
-            roles[added] = route.role
+            for method in (
+                ("GET", "HEAD") if route.method == "GET" and route.head else (route.method,)
+            ):
+                added = resource.add_route(method, route.handler, expect_handler=_later)
+                roles[added] = route.role
         return app
 
 

@@ -20,7 +20,7 @@ from cloud.serving.pool import ModelPool
 from cloud.serving.served import Served
 from cloud.serving.settings import Batching
 from shared import __version__
-from shared.errors import Unavailable
+from shared.errors import Unavailable, Unknown
 from shared.oip.datatypes import Datatype
 from shared.oip.signature import TensorSpec, model_metadata, server_metadata
 
@@ -87,16 +87,26 @@ class ModelRoutes:
         return web.json_response(model_metadata(known))
 
     async def _model_ready(self, request: web.Request) -> web.Response:
-        served = self._found(request)
+        """Without `find`: whoever only looks, every second perhaps, has nothing loaded or kept."""
+        name, version = request.match_info["model"], request.match_info.get("version")
+        known = [e for e in self._pool.index() if e.name == name and version in (None, e.version)]
+        if not known:
+            raise Unknown(f"no model {name[:64]!r} {(version or '')[:32]} here")
         if because := self._why_not_ready():
             raise Unavailable(because)
-        return document(schemas.ModelReady(name=served.name, ready=True))
+        if all(entry.state != "READY" for entry in known):
+            raise Unavailable(f"{name}: {known[-1].reason or known[-1].state.lower()}")
+        return document(schemas.ModelReady(name=name, ready=True))
 
     async def _config(self, request: web.Request) -> web.Response:
         return document(model_config(self._found(request), self._batching), sparse=True)
 
     async def _model_statistics(self, request: web.Request) -> web.Response:
-        return self._told(self._found(request))
+        """Of all loaded versions, where none is named."""
+        found = self._found(request)
+        if "version" in request.match_info:
+            return self._told(found)
+        return self._told(*(one for one in self._pool.served if one.name == found.name))
 
     async def _all_statistics(self, _: web.Request) -> web.Response:
         return self._told(*self._pool.served)

@@ -42,4 +42,5 @@ def routes(desk: JobDesk) -> Iterator[Route]:
         yield Route(
             definition.method, definition.path, definition.handler, summary, Role.INFER, answers,
             binary=True, problems=(*problems, HTTPStatus.SERVICE_UNAVAILABLE), queries=queries,
+            head=False,  # whoever fetches an answer is noted
         )  # fmt: skip

@@ -40,6 +40,7 @@ class Route:
     binary: bool = False  # tensors may travel as binary data, both ways
     problems: Sequence[HTTPStatus] = ()  # of its own, beside those of every route
     queries: Sequence[Query] = ()
+    head: bool = True  # a GET that may be asked for its head alone: it changes nothing
 
     @property
     def operation_id(self) -> str:

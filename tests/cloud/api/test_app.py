@@ -8,7 +8,7 @@ import pytest
 from cloud.api.schemas import Status
 from cloud.api.settings import Api
 from shared.errors import InUse, Unavailable
-from tests.cloud.api.servers import INFER, Running, server, status, tensor
+from tests.cloud.api.servers import INFER, MODEL, SPARE, Running, server, status, tensor
 
 ID = re.compile("[0-9a-f]{16}")
 WORDS = "there is nothing at this path; /openapi.json says what there is"
@@ -48,7 +48,7 @@ def test_errors_are_problem_details(running: Running) -> None:
         "instance": answer.headers["x-request-id"],
     }  # fmt: skip
     answer = running.call("DELETE", "/metrics")
-    assert (answer.status, answer.headers["allow"]) == (405, "GET")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET,HEAD")
 
 
 def test_our_errors_and_our_faults_have_their_own_codes(
@@ -126,6 +126,23 @@ def test_a_callers_own_come_back_on_answers_and_errors(
 
 def test_an_id_that_could_not_be_echoed_is_replaced(running: Running) -> None:
     assert ID.fullmatch(running.get("/v2", X_Request_Id="two words").headers["x-request-id"])
+
+
+def test_a_balancer_may_ask_for_the_head_alone(running: Running) -> None:
+    answer = running.call("HEAD", "/v2/health/ready")
+    assert (answer.status, answer.body) == (200, b"")
+    assert running.call("HEAD", "/v2/health/ready").headers["content-length"] != "0"
+
+
+def test_who_only_looks_has_nothing_loaded(folder: Path) -> None:
+    with server(folder) as running:
+        spare = f"/v2/models/{SPARE}/ready"
+        answers = [running.get(spare) for _ in range(3)]
+        assert [(a.status, a.json["detail"]) for a in answers] == [
+            (503, f"{SPARE}: not loaded")
+        ] * 3
+        assert running.get(f"/v2/models/{MODEL}/versions/1.0.0/ready").status == 200
+        assert running.get(f"/v2/models/{MODEL}/versions/1.0.1/ready").status == 404
 
 
 def test_a_web_page_is_refused(running: Running) -> None:

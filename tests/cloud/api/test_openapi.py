@@ -36,7 +36,7 @@ def test_every_route_is_described(whole: Running) -> None:
     served = {
         f"{route.method} {route.resource.canonical}"
         for route in whole.api._runner.app.router.routes()
-        if route.resource is not None
+        if route.resource is not None and route.method != "HEAD"
     }
     assert set(described) == served
     for name in (
@@ -113,11 +113,11 @@ def fuzz(running: Running, folder: Path, examples: int) -> None:
 
 def test_the_api_is_as_it_says(folder: Path, tmp_path: Path) -> None:
     with server(folder, "fast", with_jobs=True) as running:
-        fuzz(running, tmp_path, examples=5)
+        fuzz(running, tmp_path, examples=3)
 
 
 @pytest.mark.slow
 @lanes
 def test_the_api_is_as_it_says_at_length(folder: Path, tmp_path: Path, lane: str) -> None:
     with server(folder, lane, with_jobs=True) as running:
-        fuzz(running, tmp_path, examples=150)
+        fuzz(running, tmp_path, examples=60)

@@ -1,6 +1,6 @@
 """Where a caller's permits come from: fixed windows of the `limits` library. Pure.
 
-A window begins with its first permit and lasts as long as the limit says. Within one never more
+A window begins with its first permit taken and lasts as long as the limit says. Within one never more
 than the limit is given out; over the edge of two windows up to twice that may meet. In exchange a
 window is one number whatever the limit, every storage that `limits` knows has them, and whoever
 stays under the limit in every interval of that length is never refused.

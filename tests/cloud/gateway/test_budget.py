@@ -1,9 +1,10 @@
 """Limits on virtual time: every `now` is given."""
 
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cloud.gateway.budget import Budget, Budgets, CallerLimits
@@ -118,24 +119,39 @@ rates = st.lists(
 ).map("; ".join)  # fmt: skip
 
 
+class Watched(LocalPermits):
+    """Remembers when each limit's windows ended; one may begin with a request that another limit
+    refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = defaultdict(set)
+
+    def take(self, item, wanted, now):
+        taken = super().take(item, wanted, now)
+        self.ends[item].add(taken.ends)
+        return taken
+
+
 @given(rates, requests)
+@example("4/1 second; 5/5 second", [(0.0, 1)] * 2 + [(1.0, 1)] * 3 + [(1.5, 1)] + [(0.3, 1)] * 9)
 def test_in_no_window_more_than_the_limit_passes(rate, asked):
-    one = budget(rate)
+    permits = Watched()
+    one = Budget(CallerLimits(parse_rates(rate), 1, 1), permits)
     now, passed = 0.0, []
     for pause, cost in asked:
         now += pause
         if spends(one, now, cost):
             passed.append((now, cost))
     for item in parse_rates(rate):
-        began, count = -1e9, 0
-        for at, cost in passed:  # a window begins with the first permit after the one before
-            if at >= began + item.get_expiry():
-                began, count = at, 0
-            count += cost
-            assert count <= item.amount
+        ends = sorted(permits.ends[item])
+        for before, after in pairwise(ends):
+            assert after - before >= item.get_expiry() - 1e-9  # so they do not overlap
+        for before, after in pairwise([-1.0, *ends]):
+            assert sum(cost for at, cost in passed if before <= at < after) <= item.amount
         # so no interval of that length, wherever it begins, sees more than twice the limit
-        for at, _ in passed:
-            within = sum(cost for t, cost in passed if at <= t < at + item.get_expiry())
+        for begin, _ in passed:
+            within = sum(cost for at, cost in passed if begin <= at < begin + item.get_expiry())
             assert within <= 2 * item.amount
 
 

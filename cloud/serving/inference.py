@@ -97,10 +97,11 @@ class Inference:
 
     def submit(self, ask: Ask) -> None:
         """Raises `DeadlineMissed`, `QueueFull`, `Broken`, `Draining` at once, or calls `ask` back."""
-        guard = self._guards.get(id(ask.served))
-        if guard is None:
-            guard = self._guard(ask.served)
-        guard.submit(ask)
+        self.guard(ask.served).submit(ask)
+
+    def guard(self, served: Served) -> "Guard":
+        """What stands before a loaded model; it does not keep the model in memory."""
+        return self._guards.get(id(served)) or self._made(served)
 
     async def answer(
         self,
@@ -114,7 +115,7 @@ class Inference:
         self.submit(ask)
         return await ask.done
 
-    def _guard(self, served: Served) -> "Guard":
+    def _made(self, served: Served) -> "Guard":
         settings = self._reliability.get(served.name, _NONE)
         guard = Guard(served, settings, self._cache, self._metrics, self._queue_of(served))
         self._guards[id(served)] = guard
@@ -133,9 +134,10 @@ class Guard:
         metrics: ReliabilityMetrics,
         queue: Queue,
     ) -> None:
-        self._name, self._version, self._queue = served.name, served.version, queue
+        self._name, self._version, self._submit = served.name, served.version, queue.submit
         self._rows_max = {priority: queue.rows_max(priority) for priority in Priority}
         self._cache, self._metrics = cache, metrics
+        self._caches = cache.is_on
         self._fallback = Fallback(settings.fallback, served.manifest)
         self._breaker = Breaker(settings.breaker, served.name)
         metrics.watch(served.name, self._breaker)
@@ -144,7 +146,9 @@ class Guard:
     def submit(self, ask: Ask) -> None:
         ask.guard = self
         now = time.monotonic()
-        key = ask.key = self._cache.key(self._name, self._version, ask.rows)
+        key = ask.key = (
+            self._cache.key(self._name, self._version, ask.rows) if self._caches else None
+        )
         if key is not None and (known := self._cache.fresh(key, now)) is not None:
             ask.reply(Answer(known, "cache", 0.0, 0.0))
             return
@@ -152,9 +156,9 @@ class Guard:
         try:
             ask.admitted = self._breaker.admit(now)
             if len(ask.rows) <= self._rows_max[ask.priority]:
-                self._queue.submit(ask)
+                self._submit(ask)
             else:
-                submit_in_parts(ask, self._rows_max[ask.priority], self._queue.submit)
+                submit_in_parts(ask, self._rows_max[ask.priority], self._submit)
         except Exception as error:
             answer = self.failed(ask, error)
             if answer is None:

@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
         lane.bounds.busy(self._transport)
         try:
             request.admit(head)
-            served = lane.pool.find(head.model, head.version)
+            served = request.served = lane.pool.find(head.model, head.version)
             at = end + head.json_bytes
             header = data[end:at]
             kept = lane.calls.find(served, header)
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             if kept.is_asynchronous:
                 self._give_up(request, data[:total])
                 return
-            request.ask(served, kept, rows)
+            request.ask(kept, rows)
         except Exception as error:  # noqa: BLE001  the table of problems knows bugs, too
             request.refuse(error)
 

@@ -35,10 +35,10 @@ class Lane:
     ) -> None:
         """`server` is aiohttp's side; `hand_over` makes its protocol for one connection."""
         self.settings, self.hand_over = settings, hand_over
-        self.pool, self.inference, self.gateway = parts.pool, parts.inference, parts.gateway
+        self.pool, self.gateway = parts.pool, parts.gateway
         self.record = server.record
         self.bounds, self._count = server.connections, server.count
-        self.heads, self.calls = Heads(), KeptCalls(settings.calls)
+        self.heads, self.calls = Heads(), KeptCalls(settings.calls, parts.inference.guard)
         self.connections: set[Connection] = set()
         self.closing = False
         """From now on each answer is its connection's last."""

@@ -10,8 +10,7 @@ from cloud.api.record import Took
 from cloud.gateway.caller import Caller
 from cloud.gateway.roles import Role
 from cloud.serving.inference import Answer, Ask
-from cloud.serving.job import Rows
-from cloud.serving.served import Served
+from cloud.serving.job import Priority, Rows
 
 if TYPE_CHECKING:
     from cloud.api.fast_lane.connection import Connection
@@ -52,13 +51,13 @@ class FastRequest(Ask):
         caller.begin()
         self._caller = caller
 
-    def ask(self, served: Served, kept: Kept, rows: Rows) -> None:
+    def ask(self, kept: Kept, rows: Rows) -> None:
         asked = kept.asked  # what `Ask` and `Job` set, without the calls: this is the hot path
-        self.served, self.rows, self.added = served, rows, 0.0
+        self.rows, self.added = rows, 0.0
         self.deadline, self.priority = self._arrived + asked.within_s, asked.priority
         self._kept = kept
         self._decode_s = time.monotonic() - self._arrived
-        self._lane.inference.submit(self)
+        kept.guard.submit(self)
 
     def leave(self) -> None:
         """The client has: nothing need be computed."""
@@ -88,7 +87,13 @@ class FastRequest(Ask):
         if (served := getattr(self, "served", None)) is not None:
             took_s = time.monotonic() - self._arrived
             lane.record.failed(
-                served, self.priority, error, took_s, request_id, traceparent, caller
+                served,
+                getattr(self, "priority", Priority.INTERACTIVE),
+                error,
+                took_s,
+                request_id,
+                traceparent,
+                caller,
             )
         self._connection.respond(head, self._name, (body,))
 

@@ -38,6 +38,10 @@ class ResultCache:
     def __len__(self) -> int:
         return 0 if self._policy is None else len(self._policy)
 
+    @property
+    def is_on(self) -> bool:
+        return self._policy is not None
+
     def key(self, model: str, version: str, rows: Rows) -> Key | None:
         """What `rows` are known by, or None where they are not to be cached."""
         if self._policy is None or len(rows) > self._rows_max:

@@ -3,7 +3,7 @@ import secrets
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.api_key import ALPHABET, PATTERN, checksum, make_key, read_key
@@ -41,6 +41,7 @@ def _base62(value: int) -> str:
     return "".join(reversed(digits)).rjust(6, "0")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 62), st.sampled_from(ALPHABET))
 def test_a_letter_changed_is_a_typo_not_a_forgery(place, letter):
     key = make_key(secrets.choice)
@@ -81,6 +82,7 @@ def test_anything_after_a_key_is_no_key():
         assert refused.value.reason is Reason.UNREADABLE
 
 
+@settings(deadline=None)
 @given(st.text(max_size=100))
 def test_any_text_is_refused(text):
     with pytest.raises(Untrusted):

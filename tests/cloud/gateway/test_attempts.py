@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.attempts import Attempts
@@ -45,6 +45,7 @@ def test_many_addresses_together_are_bounded():
     assert found.blocked_s("198.51.100.1", 1.0) == 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=200), max_size=100))
 def test_the_table_is_bounded_whatever_the_addresses(addresses):
     found = attempts()

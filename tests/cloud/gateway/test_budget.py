@@ -4,7 +4,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.budget import Budget, Budgets, CallerLimits
@@ -133,6 +133,7 @@ class Watched(LocalPermits):
         return taken
 
 
+@settings(deadline=None)
 @given(rates, requests)
 @example("4/1 second; 5/5 second", [(0.0, 1)] * 2 + [(1.0, 1)] * 3 + [(1.5, 1)] + [(0.3, 1)] * 9)
 def test_in_no_window_more_than_the_limit_passes(rate, asked):
@@ -155,6 +156,7 @@ def test_in_no_window_more_than_the_limit_passes(rate, asked):
             assert within <= 2 * item.amount
 
 
+@settings(deadline=None)
 @given(rates, requests)
 def test_who_stays_under_his_limits_is_never_refused(rate, asked):
     one = budget(rate)
@@ -170,6 +172,7 @@ def test_who_stays_under_his_limits_is_never_refused(rate, asked):
             one.spend(now, cost)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 5)), max_size=60))
 def test_windows_count_as_a_plain_model_does(steps):
     windows, model = Windows(), defaultdict(lambda: (0.0, 0))

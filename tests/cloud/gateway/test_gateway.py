@@ -436,7 +436,7 @@ def test_run_ends_when_drained_also_before_it_began(house):
     asyncio.run(scenario())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.none() | st.text(max_size=80), st.none() | st.text(max_size=80), st.booleans())
 def test_any_headers_are_refused_or_come_again(house, authorization, api_key, bearer):
     if bearer and authorization is not None:

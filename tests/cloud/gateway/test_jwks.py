@@ -2,7 +2,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.jwks import KEYS_MAX, SET_BYTES_MAX, parse_jwks
@@ -93,6 +93,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(
     st.lists(json_values, max_size=4),
     st.dictionaries(st.sampled_from(["kid", "x", "use", "alg", "d"]), json_values),
@@ -102,6 +103,7 @@ def test_any_set_is_keys_or_refused(entries, changed):
         assert parse_jwks(body(*entries, {**ONE.jwk(), **changed}), "keys").raw
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused(text):
     with pytest.raises(Refused):

@@ -3,7 +3,7 @@ import secrets
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.api_key import make_key
@@ -99,6 +99,7 @@ def test_a_file_has_so_many_keys(monkeypatch):
         with_key(text, line(), "f")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_keys_or_refused(text):
     try:

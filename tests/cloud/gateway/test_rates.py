@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.rates import parse_rates, said
@@ -33,6 +33,7 @@ def test_what_is_no_limit_is_refused_in_words(text, why):
         parse_rates(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_limits_or_refused(text):
     try:

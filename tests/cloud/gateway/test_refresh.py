@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.refresh import Refreshing, RefreshRules, max_age_s
@@ -52,6 +52,7 @@ def test_what_an_issuer_says_of_its_answer(header, age):
     assert max_age_s(header) == age
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60), st.integers(0, 100))
 def test_pauses_stay_within_their_bounds(header, failures):
     state = START.asking(0.0).fetched(0.0, header)

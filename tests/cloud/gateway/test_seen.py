@@ -1,6 +1,6 @@
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.gateway.budget import Budget, CallerLimits
@@ -18,6 +18,7 @@ def look_up(seen: Seen, text: str) -> Caller | None:
     return seen.young.get(text) or seen.again(text, 0.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), max_size=300), st.integers(1, 12))
 def test_it_is_bounded_and_never_mixes_callers_up(names, entries_max):
     seen, callers = Seen(entries_max), {}

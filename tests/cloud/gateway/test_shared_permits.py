@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits.strategies import FixedWindowRateLimiter
 
@@ -49,6 +49,7 @@ def spends(one: Budget, now: float) -> bool:
     return True
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([4, 99, 100, 250, 700]),
     st.lists(st.tuples(st.integers(0, 2), st.floats(0, 0.02)), max_size=1500),

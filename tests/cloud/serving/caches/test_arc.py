@@ -88,6 +88,18 @@ def test_a_heavy_one_that_comes_back_may_push_out_what_recency_had_won() -> None
     assert (arc.get("a"), arc.get("b")) == (None, 5)
 
 
+def test_ghosts_make_room_for_one_that_comes_back_heavier() -> None:
+    arc = Arc[str, int](10, weight_of)
+    arc.put("a", 10)
+    arc.get("a")
+    arc._recent_gone.add("b", None, 1)
+    arc._recent_gone.add("c", None, 4)
+    arc._frequent_gone.add("d", None, 5)
+    arc.put("b", 9)
+    assert arc.get("b") == 9
+    assert arc._total <= 20
+
+
 def test_a_value_over_the_capacity_is_not_held_and_neither_is_the_one_that_it_replaces() -> None:
     arc = Arc[str, int](10, weight_of)
     arc.put("a", 4)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 _NICE = 19
 _TASKS = Path("/proc/self/task")
+_AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def to_idle() -> str:
@@ -13,8 +14,9 @@ def to_idle() -> str:
 
     Linux runs a SCHED_IDLE thread when nothing else wants its core and preempts it as soon as
     something does; its disk accesses are of the idle class by that alone (sched(7), and
-    `task_nice_ioclass` in the kernel's ioprio.h). Threads made later inherit it. It cannot be
-    undone without privileges, so only a process that does nothing else calls this.
+    `task_nice_ioclass` in the kernel's ioprio.h). Threads made later inherit it. A session that
+    this process leads gets nice 19 as a group (see `own_session`). It cannot be undone without
+    privileges, so only a process that does nothing else calls this.
     """
     reached = []
     for thread in _threads():
@@ -28,6 +30,10 @@ def to_idle() -> str:
                 os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
         if os.sched_getscheduler(0) == os.SCHED_IDLE:
             reached.append("SCHED_IDLE")
+    if os.getsid(0) == os.getpid():
+        with contextlib.suppress(OSError):  # there are kernels without
+            _AUTOGROUP.write_text(str(_NICE))
+            reached.append(f"session nice {_NICE}")
     return ", ".join(reached) or "nothing"
 
 

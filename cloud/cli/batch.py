@@ -85,8 +85,10 @@ def run(
     3 outside of its hours, 4 stopped before the end.
     """
     from cloud.batch.idle_priority import to_idle
+    from cloud.batch.own_session import own_session
 
-    gave = to_idle() if give_way else "as started"  # before libraries start threads
+    starter = own_session() if give_way else None  # both before libraries start threads
+    gave = to_idle() if give_way else "as started"
     from cloud.batch.gate import OutsideHours
     from cloud.batch.governor import Rules
     from cloud.batch.hours import parse_hours, zone_named
@@ -107,7 +109,7 @@ def run(
         rules=Rules(share_max=share_max, depth_max=queue_depth, p99_ms_max=p99_ms),
     )  # fmt: skip
     try:
-        ended = _with_lines(order, gave) if json else _with_bar(order)
+        ended = _with_lines(order, starter, gave) if json else _with_bar(order, starter)
     except OutsideHours as error:
         sys.stderr.write(f"{error}\n")
         raise typer.Exit(_OUTSIDE_HOURS) from None
@@ -152,12 +154,12 @@ def status(
     )
 
 
-def _with_lines(order: "Order", gave: str) -> "Ended":
+def _with_lines(order: "Order", starter: int | None, gave: str) -> "Ended":
     _print({"event": "begun", "priority": gave})
-    return _run(order, lambda now: _print({"event": "progress", **asdict(now)}))
+    return _run(order, starter, lambda now: _print({"event": "progress", **asdict(now)}))
 
 
-def _with_bar(order: "Order") -> "Ended":
+def _with_bar(order: "Order", starter: int | None) -> "Ended":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -178,16 +180,19 @@ def _with_bar(order: "Order") -> "Ended":
                 rate=f"{now.rows_per_s:,.0f} rows/s at {now.share:.0%}{failed}{left}",
             )  # fmt: skip
 
-        return _run(order, show)
+        return _run(order, starter, show)
 
 
-def _run(order: "Order", report: "Callable[[Progress], None]") -> "Ended":
+def _run(order: "Order", starter: int | None, report: "Callable[[Progress], None]") -> "Ended":
+    """`starter` is at its end once whoever started this is gone: then it stops, too."""
     from cloud.batch.offline import run as run_offline
 
     async def until_stopped() -> "Ended":
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
+        if starter is not None:
+            loop.add_reader(starter, stop.set)
         return await run_offline(order, report, stop)
 
     return asyncio.run(until_stopped())

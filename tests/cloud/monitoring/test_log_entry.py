@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.monitoring.log_entry import LINE_BYTES_MAX, Entry, StageMs, line_of
@@ -32,6 +32,7 @@ def test_a_line_says_everything() -> None:
     }
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(TEXT, TEXT, TEXT, st.floats(), st.lists(TEXT, max_size=20))
 def test_whatever_a_caller_is_called_it_is_one_bounded_line(
     request_id: str, caller: str, label: str, number: float, marks: list[str]

@@ -7,7 +7,7 @@ from simulations.cache_replay.traces import SCAN, traces
 PLACES = 1_000
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_arc_beats_lru_on_a_scan_and_loses_nothing_to_lfu(seed: int) -> None:
     streams = traces(seed, PLACES)
     for title in ("zipf", "zipf with a scan"):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.serving.caches.arc import Arc
@@ -13,6 +13,7 @@ def weight_of(value: int) -> int:
     return value
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.integers(1, 9), TRACE)
 def test_with_pages_of_one_size_each_step_is_the_papers(capacity: int, trace: list[int]) -> None:
     follow_the_paper(capacity, trace)
@@ -45,6 +46,7 @@ def follow_the_paper(capacity: int, trace: list[int]) -> None:
         assert arc._target == paper.p
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     st.integers(1, 40), st.lists(st.tuples(st.integers(0, 20), st.integers(1, 45)), max_size=300)
 )

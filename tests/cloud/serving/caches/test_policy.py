@@ -1,7 +1,7 @@
 """One contract for the three policies."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.serving.caches.policy import Bounds, Policy, policy_of
@@ -16,6 +16,7 @@ def policy(name: PolicyName) -> Policy[int, bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None)  # the machine may be busy
 @given(trace=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 120)), max_size=120))
 def test_never_more_entries_or_bytes_than_allowed(
     name: PolicyName, trace: list[tuple[int, int]]

@@ -11,9 +11,9 @@ plans answer the same p rows; the sums of the times at which they are answered a
     leave now:  r * c(r)  +  (p - r) * (c(r) + c(p - r))
     wait:       p * (t + c(p))
 
-if t < c(r); those who come later find the model idle again. Wait for the p with the greatest gain a
-row, if any gains. That implies more rows a second at p than at r: a linear c (a batch has no cost
-of its own) never waits.
+if t < c(r). Wait for the p with the greatest gain a row, if any gains. A gain implies t < c(r) (who
+comes later finds the model idle again) and more rows a second at p than at r: a linear c, where a
+batch has no cost of its own, never waits.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def company(
     for size in targets:
         more = size - rows
         comes_s = more / rate
-        if more <= 0 or comes_s > min(wait_s_max, cost_s[rows]):
+        if more <= 0 or comes_s > wait_s_max:
             continue
         now_s = rows * cost_s[rows] + more * (cost_s[rows] + cost_s[more])
         gain_s = now_s / size - (comes_s + cost_s[size])

@@ -490,7 +490,15 @@ def test_bulk_runs_where_a_whole_batch_was_late() -> None:
     q = Queue()
     q.add("i", deadline=3.0)
     q.add("b", priority=BULK)
-    assert (q.take(2.5), q.missed, q.why) == ("b", "i", "idle")
+    assert q.q.expire(1.9995) == []  # and not again within the millisecond
+    assert (q.take(2.0003), q.missed, q.why) == ("b", "i", "idle")
+
+
+def test_the_most_urgent_of_those_who_wait_says_when_to_look() -> None:
+    q = Queue()
+    q.add("a", deadline=100.0)
+    q.add("b", deadline=50.0)
+    assert q.q.expires_at == pytest.approx(49.0)
 
 
 STEP = {1: 1.0, 4: 1.0}  # a batch costs the same whatever its size

@@ -33,6 +33,11 @@ def test_who_comes_after_the_batch_would_be_done_is_not_waited_for() -> None:
     assert company(1, (4,), rate=2.9, cost_s=steep, wait_s_max=9.0) == (1, 0.0)
 
 
+def test_of_two_sizes_the_one_that_gains_more_is_waited_for() -> None:
+    size, wait_s = company(1, (2, 4), rate=5.0, cost_s=FLAT, wait_s_max=9.0)
+    assert (size, wait_s) == (2, 0.2)
+
+
 def test_a_size_that_is_reached_already_is_no_target() -> None:
     assert company(4, (2, 4), rate=10.0, cost_s=FLAT, wait_s_max=1.0) == (4, 0.0)
 
@@ -57,4 +62,5 @@ def test_a_wait_is_bounded_and_gains_throughput(
     assert 0 <= wait_s <= wait_s_max
     assert (size > rows) == (wait_s > 0)
     if wait_s:
+        assert wait_s < cost_s[rows]
         assert size / cost_s[size] > rows / cost_s[rows]

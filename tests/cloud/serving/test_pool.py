@@ -6,10 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from cloud.serving.loading import estimate_bytes
+from cloud.serving.loading import estimate_bytes, load
 from cloud.serving.pool import Loading, ModelPool, NotLoaded
+from cloud.serving.pool_plan import Key
+from cloud.serving.pool_sources import Sources
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
 from shared.bundle.reader import open_bundle
 from shared.errors import (
@@ -23,7 +26,7 @@ from shared.errors import (
 )
 from shared.wire.envelope import Payload
 from tests.cloud.serving.pools import fashion, label, play, running, tiny, until
-from tests.split_bundle import write_backbone, write_head
+from tests.split_bundle import tiny_features, write_backbone, write_head
 from tests.tiny_bundle import sure_image, write_tiny_bundle
 
 
@@ -153,6 +156,52 @@ def test_two_models_for_one_edge_model_are_refused(tmp_path: Path) -> None:
         play(scenario)
 
 
+def test_a_version_that_answers_for_fewer_leaves_the_others(tmp_path: Path) -> None:
+    old = tiny(tmp_path, "big", answers_for=("small", "smaller"))
+    new = tiny(tmp_path, "big", "2.0.0", answers_for=("small",))
+    other = tiny(tmp_path, "other", answers_for=("smaller",))
+
+    async def scenario() -> None:
+        async with running(old, folder=tmp_path) as pool:
+            with pytest.raises(Malformed, match="big and other both answer for 'smaller'"):
+                await pool.load("other")
+            await pool.load("big")
+            assert pool.answering("small").version == "2.0.0"
+            await pool.load("other")
+            assert pool.answering("smaller").name == "other"
+            assert new.exists()
+            assert other.exists()
+
+    play(scenario)
+
+
+def test_a_model_of_floats_is_served_and_takes_no_escalations(tmp_path: Path) -> None:
+    bundle = float_model(tmp_path / "floats")
+    features = tiny_features(np.stack([sure_image(n) for n in range(3)]))
+
+    async def scenario() -> None:
+        async with running(bundle) as pool:
+            served = pool.find("tiny-head")
+            (spec,) = served.signature.inputs
+            assert (spec.datatype, spec.shape) == ("FP32", (-1, 16))
+            ran = await served.batcher.infer(features, 1e12)
+            assert np.argmax(ran.outputs.logits, axis=1).tolist() == [0, 1, 2]
+            with pytest.raises(Malformed, match="holds NaN or infinity"):
+                await served.batcher.infer(features * np.float32(np.nan), 1e12)
+            escalated = Payload("raw", "uint8", (16,), bytes(16))
+            with pytest.raises(Malformed, match="takes float32; escalations carry uint8"):
+                served.model.decode(escalated)
+
+    play(scenario)
+
+
+def float_model(folder: Path) -> Path:
+    """A head on its own: float32 [16] to logits [3]."""
+    write_head(folder)
+    rewrite(folder, backbone=None)
+    return folder
+
+
 def test_the_signature_is_the_graphs_output_and_what_is_made_of_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tiny(tmp_path)) as pool:
@@ -197,6 +246,17 @@ def test_a_head_without_its_backbone_is_refused(tmp_path: Path) -> None:
         play(scenario)
 
 
+def test_a_head_of_something_else_is_refused(tmp_path: Path) -> None:
+    head, other = write_head(tmp_path / "head"), tiny(tmp_path, "tiny-backbone")
+
+    async def scenario() -> None:
+        async with running(head, other):
+            pass
+
+    with pytest.raises(Malformed, match=r"its backbone tiny-backbone 1.0.0 gives classify"):
+        play(scenario)
+
+
 # loading and unloading
 
 
@@ -230,7 +290,10 @@ def test_the_version_before_stays_at_hand_and_the_one_before_that_leaves(tmp_pat
     play(scenario)
 
 
-def test_a_known_model_loads_when_first_asked_for_and_only_once(tmp_path: Path) -> None:
+def test_a_known_model_loads_when_first_asked_for_and_only_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     tiny(tmp_path, "other")
 
     async def scenario() -> None:
@@ -249,6 +312,7 @@ def test_a_known_model_loads_when_first_asked_for_and_only_once(tmp_path: Path) 
             assert await label(pool.find("other"), of=2) == 0
 
     play(scenario)
+    assert [r.model for r in caplog.records if r.msg == "model_loaded"] == ["tiny", "other"]
 
 
 def test_asking_for_a_version_by_number_does_not_move_the_name(tmp_path: Path) -> None:
@@ -298,6 +362,20 @@ def test_the_busy_time_of_models_that_left_is_not_forgotten(tmp_path: Path) -> N
             assert pool.busy_s == before
             await label(await pool.load("tiny"))
             assert pool.busy_s > before
+
+    play(scenario)
+
+
+def test_a_pool_that_closes_begins_no_loads(tmp_path: Path) -> None:
+    tiny(tmp_path, "other")
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            await pool.drain()
+            with pytest.raises(NotLoaded, match="is not loaded, and this worker is shutting down"):
+                pool.find("other")
+            with pytest.raises(Unavailable, match="shutting down"):
+                await label(pool.find("tiny"))
 
     play(scenario)
 
@@ -373,6 +451,33 @@ def test_a_bad_bundle_leaves_the_active_version_alone_and_says_why(
     play(scenario)
 
 
+def test_a_bundle_that_changes_between_look_and_load_is_not_trusted(tmp_path: Path) -> None:
+    first, second = tiny(tmp_path), tiny(tmp_path, version="2.0.0")
+    sources = Sources([ModelSettings(bundle=first)], tmp_path, 10)
+    sources.read()
+    found = sources.newest("tiny")
+    assert found is not None
+    rewrite(second, version="3.0.0")
+    with pytest.raises(NotTrusted, match="changed while it was loaded; load tiny again"):
+        load(found, size_max=1, cache_dir=tmp_path / "c")
+
+
+def test_a_bundle_in_the_folder_that_was_exchanged_is_found_anew(tmp_path: Path) -> None:
+    tiny(tmp_path, version="2.0.0")
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            rewrite(tmp_path / "tiny-2.0.0", version="7.0.0")
+            assert (await pool.load("tiny")).version == "7.0.0"
+
+    play(scenario)
+
+
+def rewrite(bundle: Path, **members: object) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps({**manifest, **members}))
+
+
 def test_a_bad_configured_bundle_stops_the_start(tmp_path: Path) -> None:
     bundle = tiny(tmp_path)
     spoil(bundle)
@@ -389,6 +494,7 @@ def test_an_entry_of_the_folder_that_is_no_bundle_is_listed_with_its_reason(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / ".partial").mkdir()  # what an unpacking leaves while it works
     (tmp_path / "junk.hyb").write_bytes(b"junk")
     (tmp_path / "README").write_text("not looked at")
 
@@ -435,6 +541,8 @@ def test_after_a_failure_requests_start_no_other_load_for_a_while(tmp_path: Path
                 pool.find("bad")
             await loaded(pool, "bad")
             assert pool.find("bad").name == "bad"
+            pool._loads.retire(Key("bad", "1.0.0"))
+            assert state(pool, "bad") == ("UNAVAILABLE", "not loaded")
 
     play(scenario)
 

@@ -114,6 +114,14 @@ def test_a_silent_server_is_given_up_in_time(server: OipServer) -> None:
     assert len(opened.run(IMAGES[:1])) == 1
 
 
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(server: OipServer) -> None:
+    opened = session(server, timeout_s=0.2)
+    server.model.together = 2  # holds the first until the second comes
+    with pytest.raises(Disconnected, match="did not answer"):
+        opened.run(IMAGES[:1])
+    assert np.allclose(opened.run(IMAGES[1:2]), tiny_logits(IMAGES[1:2]), atol=1e-6)
+
+
 def test_a_dead_server_is_told_at_once_and_used_again_when_it_is_back(server: OipServer) -> None:
     opened = session(server)
     opened.run(IMAGES[:1])

@@ -26,7 +26,7 @@ class FeatureCache:
     """One for all backbones."""
 
     def __init__(self, settings: FeatureCacheSettings) -> None:
-        self._rows_max = settings.rows_max
+        self._rows_max, self._bytes_max = settings.rows_max, settings.input_bytes_max
         self.look_ups = LookUps()
         self._policy: Policy[Key, Floats] | None = None
         if settings.policy != "off":
@@ -38,7 +38,7 @@ class FeatureCache:
 
     def key(self, owner: Owner, rows: Rows) -> Key | None:
         """What `rows` are known by, or None where they are too many to be cached or shared."""
-        if len(rows) > self._rows_max:
+        if len(rows) > self._rows_max or rows.nbytes > self._bytes_max:
             return None
         digest = digest_of(rows)
         return (owner.name, owner.version, owner.load, rows.shape, rows.dtype.str, digest)

@@ -27,7 +27,7 @@ class ResultCache:
 
     def __init__(self, settings: ResultCacheSettings) -> None:
         self._fresh_s, self._stale_s = settings.fresh_s, settings.stale_s
-        self._rows_max = settings.rows_max
+        self._rows_max, self._bytes_max = settings.rows_max, settings.input_bytes_max
         self._forgotten: dict[tuple[str, str], int] = {}
         self.look_ups = LookUps()
         self._policy: Policy[Key, _Kept] | None = None
@@ -44,7 +44,7 @@ class ResultCache:
 
     def key(self, model: str, version: str, rows: Rows) -> Key | None:
         """What `rows` are known by, or None where they are not to be cached."""
-        if self._policy is None or len(rows) > self._rows_max:
+        if self._policy is None or len(rows) > self._rows_max or rows.nbytes > self._bytes_max:
             return None
         times = self._forgotten.get((model, version), 0)
         return (model, version, times, rows.shape, rows.dtype.str, digest_of(rows))

@@ -24,8 +24,10 @@ class CacheSettings(Section):
     bytes_max: Annotated[int, Field(gt=0, le=2**40)] = 64 * 1024**2
     """Bytes kept. Fits a small server beside its models."""
     rows_max: Annotated[int, Field(gt=0, le=1024)] = 8
-    """Larger row sets pass by: they are batches of somebody's own, which rarely come twice whole,
-    and hashing them takes time."""
+    """Larger row sets pass by: they are batches of somebody's own, which rarely come twice whole."""
+    input_bytes_max: Annotated[int, Field(gt=0, le=2**24)] = 256 * 1024
+    """Larger inputs pass by: hashing one holds the event loop for 1 us a KB. 224 x 224 pixels of
+    three bytes fit."""
 
 
 class ResultCacheSettings(CacheSettings):

@@ -49,6 +49,15 @@ def test_sketches_of_answers_and_unknown_ones_say_nothing_about_an_input(tiny: M
     assert in_range(tiny, other, empty).marks(grey(255)) == ()
 
 
+@pytest.mark.parametrize("shape", [(1, 1000, 1000), (1000, 1000), (300_000, 4), (1000, 1)])
+def test_large_inputs_are_looked_at_in_part_and_judged_alike(
+    tiny: Manifest, shape: tuple[int, ...]
+) -> None:
+    within = in_range(tiny, MEAN)
+    assert within.marks(np.full(shape, 150, np.uint8)) == ()
+    assert within.marks(np.full(shape, 10, np.uint8)) == ("out_of_range:input_mean",)
+
+
 def test_the_demos_images_are_in_range_and_their_negatives_mostly_are_not() -> None:
     within = InputRange(open_bundle(DEMO / "fashion-cloud").manifest, margin=0.5)
     with np.load(DEMO / "fashion-mnist-test-2000.npz") as data:

@@ -140,6 +140,12 @@ def test_row_sets_too_large_for_the_cache_are_answered_all_the_same(cut: Cut) ->
     run(scenario())
 
 
+def test_inputs_that_take_long_to_hash_are_neither_kept_nor_shared() -> None:
+    cache = FeatureCache(FeatureCacheSettings(input_bytes_max=ROWS.nbytes))
+    assert cache.key(OWNER, ROWS) is not None
+    assert cache.key(OWNER, ROWS.astype(np.float32)) is None
+
+
 def test_what_cannot_pass_both_models_in_time_is_refused_at_once(cut: Cut) -> None:
     async def scenario() -> None:
         first, _ = cut.heads(costs_s=(0.01, 0.05))

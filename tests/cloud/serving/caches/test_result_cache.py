@@ -118,6 +118,8 @@ def test_a_cache_that_is_off_and_row_sets_that_are_large_cost_no_hash() -> None:
     large = np.repeat(ROWS, 9, axis=0)
     assert cache(rows_max=8).key(*MODEL, large) is None
     assert cache(rows_max=9).key(*MODEL, large) is not None
+    assert cache(input_bytes_max=ROWS.nbytes).key(*MODEL, ROWS) is not None
+    assert cache(input_bytes_max=ROWS.nbytes - 1).key(*MODEL, ROWS) is None
 
 
 def test_memory_is_bounded_by_bytes_of_whole_entries() -> None:

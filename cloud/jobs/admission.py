@@ -10,6 +10,7 @@ from cloud.jobs.schema import ROW_OVERHEAD_BYTES, jobs
 from cloud.jobs.settings import JobSettings
 from shared.errors import Overloaded, Refused
 
+_INSERT = insert(jobs)  # made once: values given beside it cost half of the statement
 _RETRY_AFTER_S = 60.0
 """Room comes from callers who fetch, and from time; neither is known."""
 
@@ -25,14 +26,15 @@ def admit(transaction: Transaction, new: NewJob, rules: JobSettings, now: float)
     _has_room(transaction, new.caller, row_bytes, rules)
     within_s = rules.expiry_s if new.within_s is None else min(new.within_s, rules.expiry_s)
     transaction.connection.execute(
-        insert(jobs).values(
-            id=new.id, caller=new.caller, idempotency_key=new.idempotency_key, digest=new.digest,
-            model=new.model, version=new.version, request_id=new.request_id,
-            body=new.body, header_length=new.header_length, row_bytes=row_bytes,
-            state="queued", due_at=now, claims=0, attempts=0,
-            created_at=now, expires_at=now + within_s,
-            webhook=new.webhook, delivery_attempts=0,
-        )
+        _INSERT,
+        {
+            "id": new.id, "caller": new.caller, "idempotency_key": new.idempotency_key,
+            "digest": new.digest, "model": new.model, "version": new.version,
+            "request_id": new.request_id, "body": new.body, "header_length": new.header_length,
+            "row_bytes": row_bytes, "state": "queued", "due_at": now, "claims": 0, "attempts": 0,
+            "created_at": now, "expires_at": now + within_s,
+            "webhook": new.webhook, "delivery_attempts": 0,
+        },
     )  # fmt: skip
     transaction.grew(new.caller, row_bytes)
     return Admitted(new.id, fresh=True)

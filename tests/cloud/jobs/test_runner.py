@@ -118,6 +118,14 @@ def test_a_job_that_is_accepted_here_starts_at_once(tmp_path: Path) -> None:
     play(tmp_path, script, look_s=60, jobs=0)
 
 
+def test_a_place_that_is_free_again_is_taken_at_once(tmp_path: Path) -> None:
+    async def script(scene: Scene) -> None:
+        await scene.after(0.01)
+        assert [scene.state(n) for n in (1, 2, 3)] == ["done"] * 3
+
+    play(tmp_path, script, jobs=3, in_hand_max=1, look_s=60)
+
+
 def test_another_process_job_is_seen_within_a_look(tmp_path: Path) -> None:
     async def script(scene: Scene) -> None:
         await scene.after(0.1)

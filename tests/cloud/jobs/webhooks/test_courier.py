@@ -19,6 +19,7 @@ from cloud.jobs.commits import Commits
 from cloud.jobs.counts import JobCounts
 from cloud.jobs.database import JobDatabase
 from cloud.jobs.record import Failure, Result
+from cloud.jobs.results import fetched
 from cloud.jobs.settings import JobSettings
 from cloud.jobs.sweep import sweep
 from cloud.jobs.webhooks.courier import Courier
@@ -306,6 +307,29 @@ def test_what_is_not_delivered_in_its_time_is_given_up_and_counted(tmp_path: Pat
         found = do(database, lambda t: sweep(t, RULES, RULES.expiry_s))
         assert (found.undelivered, found.given_up) == (1, {"unfetched": 1})
         assert do(database, lambda t: claim_deliveries(t, 1, RULES, RULES.expiry_s + 1)) == []
+
+
+def test_a_result_that_was_fetched_is_not_deleted_while_it_is_to_be_delivered(
+    tmp_path: Path,
+) -> None:
+    with opened(url_in(tmp_path)) as database:
+        hooked(database)
+        do(database, lambda t: fetched(t, job(1).id, RULES, 1.0))
+        later = 2.0 + RULES.kept_s
+        assert do(database, lambda t: sweep(t, RULES, later)).deleted == 0
+        (sent,) = do(database, lambda t: claim_deliveries(t, 1, RULES, later))
+        assert sent.answer == ANSWER
+        do(database, lambda t: delivered(t, sent, RULES, later, complete=True))
+        assert do(database, lambda t: sweep(t, RULES, later)).deleted == 1
+
+
+def test_an_answer_that_was_delivered_is_not_one_that_nobody_fetched(tmp_path: Path) -> None:
+    with opened(url_in(tmp_path)) as database:
+        hooked(database)
+        (sent,) = do(database, lambda t: claim_deliveries(t, 1, RULES, 1.0))
+        do(database, lambda t: delivered(t, sent, RULES, 1.0, complete=True))
+        found = do(database, lambda t: sweep(t, RULES, 2.0 + RULES.kept_s))
+        assert (found.given_up, found.deleted) == ({}, 1)
 
 
 @pytest.mark.parametrize("poisoned", [False, True])

@@ -137,14 +137,14 @@ class Service:
     @contextlib.asynccontextmanager
     async def _models(self) -> AsyncIterator[None]:
         try:
-            await self._tier.pool.start()
+            await self._tier.start()
             yield
         finally:
             await self._tier.pool.close()
+            self._tier.log.close()
 
     async def _serve(self, front: Front, address: BrokerAddress, worker: Worker) -> bool:
         tier = self._tier
-        tier.log.start()
         finished = False
         async with asyncio.TaskGroup() as parts:
             jobs = parts.create_task(tier.jobs.run(), name="jobs")
@@ -168,7 +168,6 @@ class Service:
             for part in others:
                 part.cancel()
             worker.cancel()
-        tier.log.close()
         return finished
 
     async def _end(self, front: Front, worker: Worker, jobs: "asyncio.Task[None]") -> None:

@@ -42,6 +42,13 @@ class Tier:
         self.log = InferenceLog(config.inference_log, config.state_dir, registry)
         self.load = RecentLoad()
 
+    async def start(self) -> None:
+        """Load the models; raises what the first that fails raises."""
+        await self.pool.start()
+        for served in self.pool.served:
+            self.inference.guard(served)  # a rule that does not fit its model is known now
+        self.log.start()
+
     def tick(self, now: float) -> None:
         """Called about once a second."""
-        self.load.tick(now, sum(served.batcher.busy_s for served in self.pool.served))
+        self.load.tick(now, self.pool.busy_s)

@@ -8,6 +8,8 @@ from cloud.cli.batch import batch
 from cloud.cli.broker import broker
 from cloud.cli.demo import demo
 from cloud.cli.doctor import doctor
+from cloud.cli.job import job
+from cloud.cli.key import key
 from cloud.cli.model import model
 from shared.errors import HybridgeError
 
@@ -20,6 +22,8 @@ app.command()(demo)
 app.command()(doctor)
 app.add_typer(batch, name="batch")
 app.add_typer(broker, name="broker")
+app.add_typer(job, name="job")
+app.add_typer(key, name="key")
 app.add_typer(model, name="model")
 
 

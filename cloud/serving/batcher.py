@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 
 from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules
-from cloud.serving.job import Awaited, Job, Outputs, Priority, Ran, Rows
+from cloud.serving.awaited import Awaited
+from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from cloud.serving.telling import Predicted, Telling
 from shared.errors import Unavailable

@@ -5,12 +5,13 @@ come through here, so what one of them may rely on, all may.
 """
 
 import asyncio
+import logging
 import time
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, Protocol
 
-from cloud.serving.breaker import Breaker
+from cloud.serving.breaker import Breaker, State
 from cloud.serving.caches.content import Key
 from cloud.serving.caches.result_cache import ResultCache
 from cloud.serving.failures import failure_of
@@ -20,6 +21,9 @@ from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.parts import submit_in_parts
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.served import Served
+from shared.errors import Malformed, Unavailable
+
+log = logging.getLogger(__name__)
 
 Source = Literal["cloud", "cache", "rule"]
 
@@ -138,8 +142,11 @@ class Guard:
         self._rows_max = {priority: queue.rows_max(priority) for priority in Priority}
         self._cache, self._metrics = cache, metrics
         self._caches = cache.is_on
-        self._fallback = Fallback(settings.fallback, served.manifest)
-        self._breaker = Breaker(settings.breaker, served.name)
+        try:
+            self._fallback = Fallback(settings.fallback, served.manifest)
+        except Malformed as error:  # nothing that a caller could change
+            raise Unavailable(str(error)) from error
+        self._breaker = Breaker(settings.breaker, served.name, self._breaker_changed)
         metrics.watch(served.name, self._breaker)
         cache.forget(served.name, served.version)  # a version that was loaded anew may differ
 
@@ -164,6 +171,9 @@ class Guard:
             if answer is None:
                 raise
             ask.reply(answer)
+
+    def _breaker_changed(self, state: State) -> None:
+        log.warning("breaker_changed", extra={"model": self._name, "state": state})
 
     def succeeded(self, ask: Ask, outputs: Outputs) -> None:
         now = time.monotonic()

@@ -1,10 +1,9 @@
 """What a batcher is given and gives back: rows with a deadline, and their outputs.
 
 A job is told by a call, not by a future: the inference route answers tens of thousands of them a
-second, and a future with its task would be half of what each costs. `Awaited` is for the others.
+second, and a future with its task would be half of what each costs. `awaited.py` is for the others.
 """
 
-import asyncio
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -109,27 +108,3 @@ class Job:
     def failed(self, error: Exception) -> None:
         """Called once, on the event loop, unless `answered` is. Must not raise."""
         raise NotImplementedError
-
-
-class Awaited(Job):
-    """A job with a future."""
-
-    __slots__ = ("done",)
-
-    def __init__(
-        self, rows: Rows, deadline: float, priority: Priority = Priority.INTERACTIVE
-    ) -> None:
-        super().__init__(rows, deadline, priority)
-        self.done: asyncio.Future[Ran] = asyncio.get_running_loop().create_future()
-
-    @property
-    def gone(self) -> bool:
-        return self.done.done()
-
-    def answered(self, ran: Ran) -> None:
-        if not self.done.done():
-            self.done.set_result(ran)
-
-    def failed(self, error: Exception) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)

@@ -13,7 +13,8 @@ from cloud.serving.batch_queue import BatchRules, QueueFull
 from cloud.serving.batcher import Batcher
 from cloud.serving.caches.feature_cache import FeatureCache, Owner
 from cloud.serving.caches.settings import FeatureCacheSettings
-from cloud.serving.job import Awaited, Job, Outputs, Priority, Ran, Rows
+from cloud.serving.awaited import Awaited
+from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from cloud.serving.split import Split, check_fits
 from shared.bundle.manifest import Backbone as Named

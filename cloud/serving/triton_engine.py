@@ -78,7 +78,7 @@ class TritonEngine:
 
 
 class TritonSession:
-    """May be run by many threads at once. After a failure the next run connects anew."""
+    """May be run by many threads at once."""
 
     def __init__(
         self,
@@ -141,6 +141,9 @@ class _Clients:
         try:
             self.module = load_tritonclient()
             self._utils = importlib.import_module("tritonclient.utils")
+            self._hung_up = importlib.import_module(
+                "geventhttpclient.response"
+            ).HTTPConnectionClosed
         except ImportError as error:
             raise Unavailable(
                 "tritonclient is not installed; pip install hybridge[triton]"
@@ -149,27 +152,22 @@ class _Clients:
         self._own = threading.local()
 
     def call(self, ask: Callable[[Any], T]) -> T:
-        """`ask(client)`; a client that failed is not used again, so that a restarted server is met
-        afresh.
-        """
+        """`ask(client)`. The client closes a connection that failed, and opens another one."""
         url = self._settings.url
         try:
             return ask(self._client())
         except self._utils.InferenceServerException as error:
             raise _said(error, url) from error
         except TimeoutError as error:  # an OSError, too
-            self._forget()
             limit_s = self._settings.timeout_s
             raise Disconnected(
                 f"{url} did not answer within {limit_s:g} s; is it stuck?"
             ) from error
-        except (OSError, EOFError) as error:
-            self._forget()
+        except (OSError, self._hung_up) as error:
             raise Disconnected(f"{url}: {error or type(error).__name__}; is Triton up?") from error
         except HybridgeError:
             raise
         except Exception as error:  # gevent's and the parsers' own kinds
-            self._forget()
             kind = type(error).__name__
             raise Unavailable(f"{url} answered strangely: {kind}: {_short(error)}") from error
 
@@ -189,9 +187,6 @@ class _Clients:
                 ssl_context_factory=ssl.create_default_context if encrypted else None,
             )
         return client
-
-    def _forget(self) -> None:
-        self._own.client = None
 
 
 def _said(error: Any, url: str) -> HybridgeError:

@@ -35,9 +35,11 @@ class Model:
     config: bool = True
     status: int = 200
     silent: bool = False  # never answers an infer
+    garbage: bool = False  # answers what is no answer
     together: int = 0  # holds requests until so many are in hand
     in_hand: int = 0
     in_hand_max: int = 0
+    arrived: threading.Event = field(default_factory=threading.Event)  # an infer
     batches: list[int] = field(default_factory=list)
     timeouts_us: list[object] = field(default_factory=list)
 
@@ -51,6 +53,7 @@ class OipServer:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self._thread: threading.Thread | None = None
+        self._abruptly = False
 
     @property
     def url(self) -> str:
@@ -62,8 +65,10 @@ class OipServer:
         self._thread.start()
         assert up.wait(10)
 
-    def stop(self) -> None:
+    def stop(self, *, abruptly: bool = False) -> None:
+        """`abruptly`: connections end in the middle of their requests."""
         if self._thread is not None:
+            self._abruptly = abruptly
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(10)
             self._thread = None
@@ -103,6 +108,7 @@ class OipServer:
         m = self.model
         asked = decode_request(await request.read(), request.headers.get(HEADER_LENGTH))
         m.in_hand += 1
+        m.arrived.set()
         m.in_hand_max = max(m.in_hand_max, m.in_hand)
         try:
             async with self._changed:
@@ -111,10 +117,14 @@ class OipServer:
                 m.together = 0
             if m.silent:
                 await self._end.wait()
+            if self._abruptly and request.transport is not None:
+                request.transport.abort()
         finally:
             m.in_hand -= 1
         if m.status != 200:
             return web.json_response({"error": f"a {m.status} on purpose"}, status=m.status)
+        if m.garbage:
+            return web.Response(body=b"{", headers={HEADER_LENGTH: "1"})
         rows = asked.inputs[0].array
         m.batches.append(len(rows))
         m.timeouts_us.append(asked.parameters.get("timeout"))

@@ -304,7 +304,8 @@ def test_a_known_model_loads_when_first_asked_for_and_only_once(
                     pool.find("other")
             assert told.value.retry_after_s is not None
             assert told.value.retry_after_s > 0
-            assert len(pool._loads._under_way) == 1
+            loads = [t for t in asyncio.all_tasks() if t.get_name() == "load other 1.0.0"]
+            assert len(loads) == 1
             assert state(pool, "other")[0] == "LOADING"
             assert pool.ready
             await loaded(pool, "other")

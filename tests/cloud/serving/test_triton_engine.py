@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,26 @@ def test_a_dead_server_is_told_at_once_and_used_again_when_it_is_back(server: Oi
             opened.run(IMAGES[:1])
     server.start()
     assert np.allclose(opened.run(IMAGES[:2]), tiny_logits(IMAGES[:2]), atol=1e-6)
+
+
+def test_an_answer_that_cannot_be_read_is_no_answer(server: OipServer) -> None:
+    opened = session(server)
+    server.model.garbage = True
+    with pytest.raises(Unavailable, match="answered strangely"):
+        opened.run(IMAGES[:1])
+    server.model.garbage = False
+    assert len(opened.run(IMAGES[:1])) == 1
+
+
+def test_a_server_that_dies_with_the_request_in_hand_is_away(server: OipServer) -> None:
+    opened = session(server)
+    server.model.silent = True
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(opened.run, IMAGES[:1])
+        assert server.model.arrived.wait(10)
+        server.stop(abruptly=True)
+        with pytest.raises(Disconnected):
+            asked.result(10)
 
 
 def test_an_answer_of_another_shape_or_kind_is_no_answer(server: OipServer) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 
-from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules
 from cloud.serving.awaited import Awaited
+from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from cloud.serving.telling import Predicted, Telling

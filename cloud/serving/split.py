@@ -6,8 +6,8 @@ the backbone's batcher, and go to the head's batcher; one deadline is for both.
 
 from collections.abc import Callable
 
-from cloud.serving.backbone import Backbone, Queue, Wish
 from cloud.serving.awaited import Awaited
+from cloud.serving.backbone import Backbone, Queue, Wish
 from cloud.serving.job import Floats, Job, Priority, Ran, Rows
 from shared.bundle.manifest import Manifest
 from shared.errors import Malformed

@@ -7,7 +7,7 @@ jobs to others when the lease is over, and one that comes too late finds another
 import secrets
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, and_, case, select, update
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.engine import CursorResult
 
 from cloud.jobs.database import Transaction
@@ -18,20 +18,39 @@ from shared.oip.body import Encoded
 
 
 def claim(
-    transaction: Transaction, count_max: int, rules: JobSettings, now: float
+    transaction: Transaction,
+    count_max: int,
+    rules: JobSettings,
+    now: float,
+    bytes_max: int | None = None,
 ) -> tuple[list[Claimed], int]:
-    """The oldest jobs that are due, and how many of them another process had and lost."""
+    """The oldest jobs that are due, and how many of them another process had and lost.
+
+    `bytes_max`: of all of them, by `row_bytes`; None where nothing is in hand: `in_hand_bytes_max`,
+    and the first whatever its size. One that does not fit lets none behind it pass.
+    """
     owner = secrets.token_hex(16)
-    due = (
-        select(jobs.c.seq)
+    oldest = (
+        select(jobs.c.seq, jobs.c.due_at, jobs.c.row_bytes)
         .where(
             jobs.c.state.in_(("queued", "running")), jobs.c.due_at <= now,
             jobs.c.expires_at > now, jobs.c.claims < rules.claims_max,
         )
         .order_by(jobs.c.due_at, jobs.c.seq)
         .limit(count_max)
-        .with_for_update(skip_locked=True)  # PostgreSQL's; SQLite has one writer
+        .subquery()
     )  # fmt: skip
+    in_turn = (oldest.c.due_at, oldest.c.seq)
+    before = select(
+        oldest.c.seq,
+        func.sum(oldest.c.row_bytes).over(order_by=in_turn).label("total"),
+        func.row_number().over(order_by=in_turn).label("place"),
+    ).subquery()
+    if bytes_max is None:
+        fits = or_(before.c.total <= rules.in_hand_bytes_max, before.c.place == 1)
+    else:
+        fits = before.c.total <= bytes_max
+    due = select(before.c.seq).where(fits)
     lease_until = now + rules.lease_s
     rows = transaction.connection.execute(
         update(jobs)

@@ -61,7 +61,7 @@ class JobRunner:
             "jobs", self._claim, self._run_one,
             in_hand_max=rules.in_hand_max, look_s=rules.look_s,
         )  # fmt: skip
-        self._draining = asyncio.Event()
+        self._draining, self._bytes_in_hand = asyncio.Event(), 0
         self._once = OncePer(_LOG_PERIOD_S)
 
     @property
@@ -83,10 +83,14 @@ class JobRunner:
             parts.create_task(self._sweep_again_and_again())
 
     async def _claim(self, count_max: int) -> list[Claimed]:
+        held = self._bytes_in_hand
+        room_bytes = self._rules.in_hand_bytes_max - held if held else None
+
         def change(transaction: Transaction) -> tuple[list[Claimed], int]:
-            return claims.claim(transaction, count_max, self._rules, self._wall())
+            return claims.claim(transaction, count_max, self._rules, self._wall(), room_bytes)
 
         claimed, reclaimed = await self._commits.change(change)
+        self._bytes_in_hand += sum(job.row_bytes for job in claimed)
         self._counts.reclaimed.inc(reclaimed)
         return claimed
 
@@ -100,6 +104,7 @@ class JobRunner:
                 await self._store(job, outcome)
         finally:
             self._counts.in_hand.dec()
+            self._bytes_in_hand -= job.row_bytes
 
     async def _attempt(self, job: Claimed) -> Encoded | Failure | float:
         """An end, or the seconds until the next attempt."""

@@ -86,6 +86,8 @@ class JobSettings(Section):
     """For which an answer that was fetched can be fetched again, and the least for any answer."""
     in_hand_max: Annotated[int, Field(gt=0, le=1_024)] = 32
     """Jobs that one process runs at once: a full batch."""
+    in_hand_bytes_max: Count = 64 * 1024**2
+    """Of these jobs, as `bytes_max` counts them; a bigger one is run alone. Bounds memory."""
     attempt_s: Annotated[float, Field(gt=0, le=3_600)] = 20.0
     """For one attempt. Below the time to drain (30 s), so that a shutdown finishes what runs."""
     lease_s: Annotated[float, Field(gt=0, le=7_200)] = 60.0

@@ -34,7 +34,6 @@ def claim_deliveries(
         )
         .order_by(jobs.c.delivery_due_at, jobs.c.seq)
         .limit(count_max)
-        .with_for_update(skip_locked=True)
     )  # fmt: skip
     rows = transaction.connection.execute(
         update(jobs)

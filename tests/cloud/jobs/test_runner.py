@@ -155,6 +155,29 @@ def test_no_more_are_in_hand_than_may_be(tmp_path: Path) -> None:
     assert most == 4
 
 
+def test_what_is_in_hand_is_bounded_in_bytes_and_a_bigger_one_runs_alone(tmp_path: Path) -> None:
+    most, bodies = 0, dict[int, int]()
+
+    async def slow(held: Claimed) -> None:
+        nonlocal most
+        bodies[held.seq] = len(held.body)
+        most = max(most, sum(bodies.values()))
+        await asyncio.sleep(1)
+        del bodies[held.seq]
+
+    async def script(scene: Scene) -> None:
+        for n in range(1, 9):
+            put(scene.database, job(n, body=b" " * 20_000), scene.wall())
+        put(scene.database, job(9, body=b" " * 500_000), scene.wall() + 0.001)
+        await scene.after(3.9)
+        assert most <= 100_000
+        await scene.after(5)
+        assert [scene.state(n) for n in range(1, 10)] == ["done"] * 9
+
+    play(tmp_path, script, slow, jobs=0, in_hand_bytes_max=100_000, look_s=0.1)
+    assert most == 500_000  # alone
+
+
 def test_unavailable_is_tried_again_with_growing_pauses_and_other_errors_are_not(
     tmp_path: Path,
 ) -> None:

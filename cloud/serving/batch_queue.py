@@ -114,13 +114,13 @@ class BatchQueue(Generic[J]):
             self._leave(batch, now)
         return batch
 
-    def again(self, job: J, now: float) -> Batch[J]:
-        """One job by itself, because the batch that it was in has failed; call `ran` then."""
-        batch = Batch([job], len(job.rows), job.deadline)
+    def again(self, jobs: list[J], now: float) -> Batch[J]:
+        """Some of a batch that has failed, who were not to blame, or by themselves; then `ran`."""
+        rows = sum(len(job.rows) for job in jobs)
+        batch = Batch(jobs, rows, min(job.deadline for job in jobs))
         batch.why = "again"
-        if now + self._pace.cost_s[batch.rows] > job.deadline:
-            batch.missed, batch.jobs = batch.jobs, []
-        else:
+        batch.give_up_late(now, self._pace.cost_s)
+        if batch.jobs:
             batch.ends_at = self._pace.started(batch.rows, now)
         return batch
 

@@ -14,6 +14,7 @@ from math import inf
 
 from cloud.serving.awaited import Awaited
 from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules
+from cloud.serving.failed_batch import Failed, sort_out
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from cloud.serving.telling import Predicted, Telling
@@ -56,7 +57,7 @@ class Batcher:
         self._lanes = self._lanes_free = lanes
         self._inline_s_max = inline_s_max if lanes == 1 else -1.0
         self._queue = BatchQueue[Job](curve, rules, lanes)
-        self._alone: deque[Job] = deque()  # of a batch that failed
+        self._again: deque[list[Job]] = deque()  # of batches that failed
         self._armed = False  # a `_flush` is to come: in this round, or when a thread is done
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
@@ -72,7 +73,7 @@ class Batcher:
     @property
     def depth(self) -> int:
         """Rows that wait."""
-        return self._queue.depth + len(self._alone)
+        return self._queue.depth + sum(map(len, self._again))
 
     @property
     def busy(self) -> bool:
@@ -81,7 +82,7 @@ class Batcher:
 
     @property
     def left(self) -> Mapping[str, int]:
-        """Batches by why they left (see `Batch`), and `again`: one job of a batch that failed."""
+        """Batches by why they left (see `Batch`), and `again`: of jobs whose batch failed."""
         return self._left
 
     @property
@@ -157,10 +158,10 @@ class Batcher:
 
     def _next(self) -> Batch[Job] | None:
         """What leaves now, without those who have hung up; None: nothing does."""
-        while self._alone or self._queue.depth:
+        while self._again or self._queue.depth:
             now = self._now()
-            if self._alone:
-                batch = self._queue.again(self._alone.popleft(), now)
+            if self._again:
+                batch = self._queue.again(self._again.popleft(), now)
             elif (taken := self._queue.take(now)) is not None:
                 batch = taken
             else:
@@ -193,7 +194,7 @@ class Batcher:
         ran = self._predicted(batch)
         self._account(batch, ran)
         self._telling.ended(batch, ran)
-        if not self._armed and (self._alone or self._queue.depth or self._draining):
+        if not self._armed and (self._again or self._queue.depth or self._draining):
             self._arm()  # after a round for the loop, to read and to send
 
     def _run_in_thread(self, batch: Batch[Job]) -> None:
@@ -227,24 +228,22 @@ class Batcher:
             self._flush()  # the answers may have brought work
 
     def _predicted(self, batch: Batch[Job]) -> Predicted:
-        outputs: Outputs | Exception
+        """In a thread if the batch is long, because so may be looking for who is to blame."""
+        outputs: Outputs | Failed
         started = self._now()
         try:
             outputs = self._predict([job.rows for job in batch.jobs])
-            if len(outputs.logits) != batch.rows:
-                outputs = ValueError(
-                    f"{len(outputs.logits)} outputs for a batch of {batch.rows} rows"
-                )
+            if (count := len(outputs.logits)) != batch.rows:
+                raise ValueError(f"{count} outputs for a batch of {batch.rows} rows")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001  one bad batch must not stop the server
-            outputs = error
+            outputs = sort_out(batch.jobs, error)
         return outputs, started, self._now()
 
     def _account(self, batch: Batch[Job], ran: Predicted) -> None:
         outputs, started, ended = ran
         self.busy_s += ended - started
-        if isinstance(outputs, Exception):
-            if len(batch.jobs) > 1:  # so that the sample that is to blame fails alone
-                self._alone.extend(batch.jobs)
+        if isinstance(outputs, Failed):
+            self._again.extend(outputs.again)
         else:
             self._curve.observe(batch.rows, ended - started)
             self._telling.counted(self._on_batch, batch.rows, ended - started)

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterable
 
 from cloud.serving.batch import Batch
+from cloud.serving.failed_batch import Failed
 from cloud.serving.job import Job, Outputs, Ran
 from shared.errors import DeadlineMissed
 from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
 
-Predicted = tuple[Outputs | Exception, float, float]  # when it started and ended
+Predicted = tuple[Outputs | Failed, float, float]  # when it started and ended
 
 _LOG_PERIOD_S = 60.0
 _LATE = "others were ahead, or the machine is slower than measured; send it again"
@@ -27,11 +28,11 @@ class Telling:
         self.missed = self.raised = 0
 
     def ended(self, batch: Batch[Job], ran: Predicted) -> None:
-        """To each its part of the outputs; nothing to several whose batch failed: it is retried."""
+        """To each its part of the outputs, or why not; nothing to those who run again."""
         outputs, started, ended = ran
-        if isinstance(outputs, Exception):
-            if len(batch.jobs) == 1:
-                self._fail(batch.jobs[0], outputs)
+        if isinstance(outputs, Failed):
+            for job, error in outputs.told:
+                self._fail(job, error)
             return
         run_s = ended - started
         at = 0
@@ -39,8 +40,8 @@ class Telling:
             end = at + len(job.rows)
             try:
                 job.answered(Ran(outputs[at:end], started - job.added, run_s))
-            except Exception as error:  # noqa: BLE001  whatever it is, it is this job's own
-                self._raised("answered", error)
+            except Exception as raised:  # noqa: BLE001  whatever it is, it is this job's own
+                self._raised("answered", raised)
             at = end
 
     def late(self, jobs: Iterable[Job]) -> None:

@@ -576,15 +576,16 @@ def test_draining_ends_a_wait() -> None:
     assert (q.take(now), q.why) == ("a", "drained")
 
 
-def test_a_job_of_a_batch_that_failed_runs_by_itself_if_there_is_time() -> None:
+def test_those_of_a_batch_that_failed_run_again_without_others_if_there_is_time() -> None:
     q = Queue()
     q.add("b", priority=BULK)
-    again = q.q.again(Waiter("a", deadline=2.0), 0.5)
+    again = q.q.again([Waiter("a", deadline=2.0)], 0.5)
     assert ([job.name for job in again.jobs], again.why) == (["a"], "again")
     assert q.add("i", 0.5) == pytest.approx(2.5)
     q.q.ran(again, 1.5)
-    late = q.q.again(Waiter("c", deadline=2.0), 1.5)
-    assert (late.jobs, [job.name for job in late.missed]) == ([], ["c"])
+    some = q.q.again([Waiter("c", deadline=2.0), Waiter("d")], 1.5)
+    assert [job.name for job in some.missed] == ["c"]
+    assert ([job.name for job in some.jobs], some.rows) == (["d"], 1)
 
 
 def test_with_two_lanes_what_waits_is_spread_over_both() -> None:

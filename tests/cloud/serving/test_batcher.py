@@ -13,7 +13,7 @@ from cloud.serving.batch_queue import BatchRules, QueueFull
 from cloud.serving.batcher import Batcher, Draining
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
-from shared.errors import DeadlineMissed, Malformed
+from shared.errors import DeadlineMissed, Disconnected, Malformed, Overloaded
 from simulations.virtual_time import run
 
 QUICK = {1: 0.0001}
@@ -286,6 +286,48 @@ def test_a_bad_sample_fails_alone_and_the_batcher_goes_on(measured: dict[int, fl
     assert model.batches == [[1, POISON, 2, 3], [1], [POISON], [2], [5]]
 
 
+def test_values_that_are_not_finite_cost_the_others_one_more_run_together() -> None:
+    def predict(rows: Sequence[Rows]) -> Outputs:
+        numbers = np.concatenate(rows)
+        batches.append(len(numbers))
+        if not np.isfinite(numbers).all():
+            raise Malformed("row 3 holds NaN")
+        return Outputs(numbers[:, None], numbers[:, None])
+
+    async def scenario() -> None:
+        b = batcher(predict, QUICK, size_max=16, depth_max=16)
+        calls = [
+            asyncio.ensure_future(b.infer(np.array([n], np.float32), FAR))
+            for n in (*range(13), np.nan, np.inf, -np.inf)
+        ]
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(one) for one in ended] == [Ran] * 13 + [Malformed] * 3
+        assert str(ended[-1]) == "the input holds NaN or an infinity; send finite numbers"
+
+    batches: list[int] = []
+    run(scenario())
+    assert batches == [16, 13]
+
+
+@pytest.mark.parametrize("kind", [Disconnected, Overloaded, DeadlineMissed])
+def test_where_another_machine_is_to_blame_nobody_waits_for_it_again(
+    kind: type[Exception],
+) -> None:
+    def away(rows: Sequence[Rows]) -> Outputs:
+        runs.append(len(rows))
+        raise kind("the other machine")
+
+    async def scenario() -> None:
+        b = batcher(away, QUICK)
+        submitted(b, *(jobs := [Told(1), Told(2)]))
+        await b.drain()
+        assert [[type(one) for one in job.said] for job in jobs] == [[kind], [kind]]
+
+    runs: list[int] = []
+    run(scenario())
+    assert runs == [2]
+
+
 def test_who_has_no_time_for_another_run_is_told_so() -> None:
     async def scenario() -> None:
         clock = [0.0]
@@ -351,6 +393,22 @@ def test_only_a_batch_under_a_millisecond_runs_on_the_event_loop(
     asyncio.run(scenario())
     assert (model.threads == {threading.main_thread().name}) == inline
     assert len(model.threads) == 1
+
+
+def test_a_batch_that_waited_for_the_interpreters_lock_is_not_long() -> None:
+    """Else what a thread does to a batch's time would keep it in the thread."""
+
+    async def scenario() -> None:
+        curve = LatencyCurve({1: 0.0008})
+        for n in range(200):
+            curve.observe(1, 0.0004 if n % 2 else 0.004)
+        assert curve.cost_s(1) > 0.001
+        b = Batcher(model, curve, rules=BatchRules())
+        await b.infer(np.array([1]), FAR)
+
+    model = Doubler()
+    asyncio.run(scenario())
+    assert model.threads == {threading.main_thread().name}
 
 
 def test_a_callback_that_raises_is_logged_counted_and_hurts_nobody(
@@ -421,6 +479,22 @@ def test_who_waits_too_long_is_told_while_the_thread_is_busy() -> None:
     model = Held()
     asyncio.run(scenario())
     assert model.batches == [[1], [2]]
+
+
+def test_who_waited_already_when_the_thread_got_its_batch_is_told_too() -> None:
+    async def scenario() -> None:
+        b = batcher(model, SLOW, real_time=True, inline_s_max=-1.0, size_max=1)
+        late = Told(2, deadline=time.monotonic() + 0.2)
+        submitted(b, running := Told(1), late)
+        async with asyncio.timeout(10):
+            await late.ended.wait()
+        assert [type(said) for said in late.said] == [DeadlineMissed]
+        model.go.release()
+        await b.drain()
+        assert running.said == [[2]]
+
+    model = Held()
+    asyncio.run(scenario())
 
 
 def test_the_thread_gets_its_next_batch_before_the_answers_are_handed_on() -> None:

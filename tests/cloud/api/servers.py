@@ -10,6 +10,7 @@ import json
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from cloud.monitoring.metrics import Metrics
 from cloud.serving.caches.result_cache import ResultCache
 from cloud.serving.caches.settings import ResultCacheSettings
 from cloud.serving.inference import Inference
+from cloud.serving.job import Job, Priority
 from cloud.serving.pool import ModelPool
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
@@ -159,6 +161,30 @@ def bundles(folder: Path) -> tuple[Path, Path, Path]:
 
 def without_cache(metrics: Metrics) -> Inference:
     return Inference({}, ResultCache(ResultCacheSettings()), ReliabilityMetrics(metrics.registry))
+
+
+class Held:
+    """A queue that runs nothing; for `server(make_inference=...)`."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def rows_max(self, _: Priority) -> int:
+        return 8
+
+    def inference(self, metrics: Metrics) -> Inference:
+        cache, counts = ResultCache(ResultCacheSettings()), ReliabilityMetrics(metrics.registry)
+        return Inference({}, cache, counts, lambda _: self)
+
+
+def until(running: Running, seen: Callable[[], bool]) -> None:
+    began = time.monotonic()
+    while not seen():
+        assert running.get("/v2/health/live").status == 200  # a round trip: its loop has turned
+        assert time.monotonic() - began < DEADLINE_S
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Who may do what, over a real socket with a real gateway and real keys."""
 
+import json
 import secrets
 import socket
 from collections.abc import Callable, Iterator
@@ -15,7 +16,18 @@ from cloud.gateway.key_file import KeyLine, with_key
 from cloud.gateway.roles import Role
 from cloud.gateway.settings import GatewaySettings
 from cloud.monitoring.metrics import Metrics
-from tests.cloud.api.servers import INFER, LANES, MODEL, Running, head, lanes, server, tensor
+from tests.cloud.api.servers import (
+    INFER,
+    LANES,
+    MODEL,
+    Held,
+    Running,
+    head,
+    lanes,
+    server,
+    tensor,
+    until,
+)
 
 CALL = {"inputs": [tensor(3)]}
 Keys = dict[str, str]
@@ -26,7 +38,7 @@ def keys(folder: Path) -> tuple[Path, Keys]:
     text, made = "", Keys()
     for name, more in {
         "infer": {}, "observe": {}, "operate": {}, "jobs": {},
-        "slow": {"rate": "2/hour"}, "small": {"body_bytes_max": 64},
+        "slow": {"rate": "2/hour"}, "small": {"body_bytes_max": 64}, "single": {"in_hand_max": 1},
         "over": {"expires": datetime(2020, 1, 1, tzinfo=UTC)},
     }.items():  # fmt: skip
         key = make_key(secrets.choice)
@@ -137,3 +149,21 @@ def test_a_client_that_leaves_gives_its_place_back(guarded: tuple[Running, Keys]
         with socket.create_connection((running.host, running.port), 5) as connection:
             connection.sendall(head(INFER, "Content-Length: 99", f"X-API-Key: {made['jobs']}"))
     assert running.infer(CALL, X_API_Key=made["jobs"]).status == 200
+
+
+@lanes
+def test_a_caller_has_so_many_requests_in_hand_and_no_more(
+    folder: Path, tmp_path: Path, lane: str
+) -> None:
+    path, made = keys(tmp_path)
+    held, body = Held(), json.dumps(CALL).encode()
+    with server(folder, lane, make_gateway=gateway(path), make_inference=held.inference) as running:
+        with running.connect() as first:
+            fields = f"Content-Length: {len(body)}", f"X-API-Key: {made['single']}"
+            first.sendall(head(INFER, *fields) + body)
+            until(running, lambda: len(held.jobs) == 1)
+            assert running.infer(CALL, X_API_Key=made["single"]).status == 429
+            assert len(held.jobs) == 1
+        until(running, lambda: held.jobs[0].gone)
+        metadata = f"/v2/models/{MODEL}"
+        until(running, lambda: running.get(metadata, X_API_Key=made["single"]).status == 200)

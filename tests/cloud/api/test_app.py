@@ -2,32 +2,25 @@
 
 import json
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cloud.api.schemas import Status
 from cloud.api.settings import Api
-from cloud.monitoring.metrics import Metrics
-from cloud.serving.caches.result_cache import ResultCache
-from cloud.serving.caches.settings import ResultCacheSettings
-from cloud.serving.inference import Inference
-from cloud.serving.job import Job, Priority
-from cloud.serving.reliability_metrics import ReliabilityMetrics
 from shared.errors import InUse, Unavailable
 from tests.cloud.api.servers import (
-    DEADLINE_S,
     INFER,
     MODEL,
     SPARE,
+    Held,
     Running,
     head,
     lanes,
     server,
     status,
     tensor,
+    until,
 )
 
 ID = re.compile("[0-9a-f]{16}")
@@ -158,41 +151,16 @@ def test_two_places_in_a_trace_are_none(running: Running) -> None:
     assert b"4bf92f3577b34da6a3ce929d0e0e4736" not in answer
 
 
-class Held:
-    """A queue that runs nothing."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Job] = []
-
-    def submit(self, job: Job) -> None:
-        self.jobs.append(job)
-
-    def rows_max(self, _: Priority) -> int:
-        return 8
-
-
 @lanes
 def test_nothing_is_computed_for_a_client_who_has_left(folder: Path, lane: str) -> None:
     held = Held()
-
-    def inference(metrics: Metrics) -> Inference:
-        counts = ReliabilityMetrics(metrics.registry)
-        return Inference({}, ResultCache(ResultCacheSettings()), counts, lambda _: held)
-
     body = json.dumps({"inputs": [tensor(3)]}).encode()
-    with server(folder, lane, make_inference=inference) as running:
+    with server(folder, lane, make_inference=held.inference) as running:
         with running.connect() as connection:
             connection.sendall(head(INFER, f"Content-Length: {len(body)}") + body)
             until(running, lambda: len(held.jobs) == 1)
             assert not held.jobs[0].gone
         until(running, lambda: held.jobs[0].gone)
-
-
-def until(running: Running, seen: Callable[[], bool]) -> None:
-    began = time.monotonic()
-    while not seen():
-        assert running.get("/v2/health/live").status == 200  # a round trip: its loop has turned
-        assert time.monotonic() - began < DEADLINE_S
 
 
 def test_a_balancer_may_ask_for_the_head_alone(running: Running) -> None:

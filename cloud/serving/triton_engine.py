@@ -20,7 +20,6 @@ from cloud.serving.settings import TritonSettings
 from shared.engines.batches import BatchCheck, sole_input
 from shared.engines.engine import Absent, Available, OpenOptions, TensorInfo
 from shared.errors import (
-    DeadlineMissed,
     Disconnected,
     HybridgeError,
     Malformed,
@@ -104,8 +103,8 @@ class TritonSession:
     def run(self, batch: NDArray[np.generic]) -> NDArray[np.float32]:
         """See `Session.run`.
 
-        Raises `Disconnected` when the server is away or silent, `Overloaded` and `DeadlineMissed`
-        when it says so, `Malformed` when it refuses the batch, `Unavailable` for the rest.
+        Raises `Disconnected` when the server is away or silent, `Overloaded` when its queue is
+        full, `Malformed` when it refuses the batch, `Unavailable` for the rest.
         """
         self._check(batch)
         return self._clients.call(lambda client: self._ask(client, batch))
@@ -190,18 +189,16 @@ class _Clients:
 
 
 def _said(error: Any, url: str) -> HybridgeError:
-    """An HTTP error of the server as one of ours. Its caller is us: 404 is no fault of our caller."""
+    """An HTTP error of the server as one of ours. We are its caller: 404 is no fault of our caller.
+
+    503 is Triton's word for a full queue as well as for a model that is not there.
+    """
     status = str(error.status() or "")
     words = f"{url} said {status or 'no status'}: {_short(error.message() or '')}"
-    match status:
-        case "400" | "413" | "422":
-            return Malformed(words)
-        case "408" | "429" | "503":
-            return Overloaded(words)
-        case "504":
-            return DeadlineMissed(words)
-        case _:
-            return Unavailable(words)
+    full = status == "429" or (status == "503" and "queue" in words.lower())
+    if full:
+        return Overloaded(words)
+    return Malformed(words) if status in ("400", "413", "422") else Unavailable(words)
 
 
 def _batch_max(clients: _Clients, model: str, version: str) -> int:

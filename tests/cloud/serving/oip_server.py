@@ -34,6 +34,7 @@ class Model:
     batch_max: int = 8
     config: bool = True
     status: int = 200
+    says: str = "on purpose"  # with a status that is no 200
     silent: bool = False  # never answers an infer
     garbage: bool = False  # answers what is no answer
     together: int = 0  # holds requests until so many are in hand
@@ -122,7 +123,7 @@ class OipServer:
         finally:
             m.in_hand -= 1
         if m.status != 200:
-            return web.json_response({"error": f"a {m.status} on purpose"}, status=m.status)
+            return web.json_response({"error": m.says}, status=m.status)
         if m.garbage:
             return web.Response(body=b"{", headers={HEADER_LENGTH: "1"})
         rows = asked.inputs[0].array

@@ -13,7 +13,6 @@ from cloud.serving.settings import ModelSettings, TritonSettings
 from cloud.serving.triton_engine import TritonEngine, TritonSession
 from shared.engines.engine import Absent, Available, OpenOptions
 from shared.errors import (
-    DeadlineMissed,
     Disconnected,
     HybridgeError,
     Malformed,
@@ -90,7 +89,7 @@ def test_an_output_that_the_server_does_not_have_is_named(server: OipServer) -> 
     ("status", "kind"),
     [
         (400, Malformed), (413, Malformed), (401, Unavailable), (404, Unavailable),
-        (429, Overloaded), (503, Overloaded), (504, DeadlineMissed), (500, Unavailable),
+        (429, Overloaded), (503, Unavailable), (504, Unavailable), (500, Unavailable),
         (501, Unavailable),
     ],
 )  # fmt: skip
@@ -99,11 +98,18 @@ def test_what_the_server_says_becomes_one_of_our_errors(
 ) -> None:
     opened = session(server)
     server.model.status = status
-    with pytest.raises(kind, match=f"said {status}: a {status} on purpose") as told:
+    with pytest.raises(kind, match=f"said {status}: on purpose") as told:
         opened.run(IMAGES[:1])
     assert type(told.value) is kind
     server.model.status = 200
     assert len(opened.run(IMAGES[:1])) == 1
+
+
+def test_a_full_queue_is_no_fault_of_the_server(server: OipServer) -> None:
+    opened = session(server)
+    server.model.status, server.model.says = 503, "Exceeds maximum queue size"
+    with pytest.raises(Overloaded, match="queue size"):
+        opened.run(IMAGES[:1])
 
 
 def test_a_silent_server_is_given_up_in_time(server: OipServer) -> None:

@@ -113,7 +113,11 @@ def _config(arguments: argparse.Namespace) -> Config:
     if arguments.state_dir:
         over["state_dir"] = arguments.state_dir
     if arguments.bundle:
-        over["models"] = [{"bundle": path} for path in arguments.bundle]
+        over["models"] = [{"bundle": path, **_engine(arguments)} for path in arguments.bundle]
+    elif arguments.engine or arguments.url:
+        raise Malformed(
+            "--engine and --url go with --bundle; in a file set models.engine, models.triton.url"
+        )
     if arguments.broker:
         url = "://" in arguments.broker
         broker = {"kind": "url", "url": arguments.broker} if url else {"kind": arguments.broker}
@@ -130,6 +134,13 @@ def _config(arguments: argparse.Namespace) -> Config:
     return parse(over, "command line")
 
 
+def _engine(arguments: argparse.Namespace) -> dict[str, object]:
+    found: dict[str, object] = {"engine": arguments.engine} if arguments.engine else {}
+    if arguments.url:
+        found["triton"] = {"url": arguments.url}
+    return found
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hybridge-cloud", description=__doc__)
     serve = parser.add_subparsers(dest="command", required=True).add_parser(
@@ -140,6 +151,13 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--state-dir", type=Path, metavar="DIR")
     serve.add_argument(
         "--bundle", type=Path, action="append", metavar="PATH", help="a cloud model; may repeat"
+    )
+    serve.add_argument(
+        "--engine", choices=("auto", "onnxruntime", "openvino", "tensorrt", "triton"),
+        help="what runs the models of --bundle",
+    )  # fmt: skip
+    serve.add_argument(
+        "--url", metavar="http://HOST:PORT", help="of the Triton server, with --engine triton"
     )
     serve.add_argument("--broker", metavar="embedded|mosquitto|mqtt://HOST:PORT")
     serve.add_argument("--broker-port", type=int, metavar="N", help="0 picks a free one")

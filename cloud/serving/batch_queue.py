@@ -8,9 +8,9 @@ the curve does, and overload is a prompt refusal (compare Clockwork, OSDI 2020, 
 be closed by its first member's limit, and overload would be served one by one.
 
 Near-line and bulk jobs take what is left over (`background.py`). All of them together delay an
-interactive job by no more than `bulk_share` of the target: half of it by the batch of theirs that
-runs when it comes, half by those that fill up its own batch. Where one row alone takes longer than
-that half, by one row.
+interactive job by no more than `bulk_share` of the target (without one, a full batch): half of it
+by the batch of theirs that runs when it comes, half by those that fill up its own batch. Where one
+row alone takes longer than that half, by one row.
 """
 
 # ruff: noqa: FURB136, PLR1730  (in the common case a call of `min` would be a tenth of the cost)

@@ -23,8 +23,8 @@ class BatchRules:
     queue_s_max: tuple[float, float, float] = (inf, inf, inf)
     """Longest wait in seconds by priority, interactive first."""
     bulk_share: float = 0.1
-    """Share of `p99_s` (None: of a full batch's seconds) by which near-line and bulk together may
-    delay an interactive job."""
+    """Share of `p99_s` by which near-line and bulk together may delay an interactive job; without a
+    target they may by a full batch's seconds."""
 
     def __post_init__(self) -> None:
         if not 0 < self.size_max <= self.depth_max:

@@ -27,6 +27,8 @@ INLINE_S_MAX = 0.001
 class Draining(Unavailable):
     """This worker shuts down; another one, or this one later, can answer."""
 
+    retry_after_s = 1.0  # until whoever balances the load has noticed
+
 
 class Batcher:
     """One model's queue, on one event loop.

@@ -48,8 +48,8 @@ class Pace:
         # a target below what the model can do would refuse everything: there is always room for
         # one that runs and one's own
         self.target_s = [max(p99_s, 2 * cost_s) for cost_s in self.cost_s]
-        whole_s = self.cost_s[-1] if rules.p99_s is None else rules.p99_s
-        self.delay_s = rules.bulk_share * whole_s / 2
+        share_s = self.cost_s[-1] if rules.p99_s is None else rules.bulk_share * rules.p99_s
+        self.delay_s = share_s / 2
         self.slice = max(1, bisect_right(self.cost_s, self.delay_s) - 1)
         return True
 

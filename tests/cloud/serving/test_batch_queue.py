@@ -400,6 +400,11 @@ def test_a_batch_of_bulk_is_short() -> None:
     assert q.add("i", 0.0) == pytest.approx(3.0)
 
 
+def test_without_a_target_bulk_may_cost_a_batch_in_all() -> None:
+    q = Queue({1: 1.0, 4: 4.0}, bulk_share=0.01)
+    assert q.q.rows_max(BULK) == 2
+
+
 def test_bulk_wider_than_a_short_batch_is_to_be_split() -> None:
     q = Queue({1: 1.0, 4: 4.0}, p99_s=20.0, bulk_share=0.25)
     with pytest.raises(TooLarge, match="2 are the most at priority 3: split it"):

@@ -198,9 +198,12 @@ def test_background_delays_an_interactive_job_by_no_more_than_its_share(
     when it comes (or one row, if a row takes longer) and half for its own. Small delays may add up
     over a busy period, until a second batch waits and nothing is filled up: that is one batch more.
     """
-    patient = BatchRules(size_max=rules.size_max, depth_max=1000, bulk_share=rules.bulk_share)
     curve = LatencyCurve(measured)
-    whole_s = curve.cost_s(patient.size_max)
+    whole_s = curve.cost_s(rules.size_max)
+    patient = BatchRules(
+        size_max=rules.size_max, depth_max=1000, p99_s=1000.0 * whole_s,
+        bulk_share=rules.bulk_share / 1000,
+    )  # fmt: skip
     half_s = rules.bulk_share * whole_s / 2
     bound_s = max(half_s, curve.cost_s(1)) + half_s + whole_s
     arrivals = [Arrival(a.gap_s, NEVER, 1, a.priority) for a in arrivals]

@@ -1,11 +1,16 @@
 """When to try again. Pure."""
 
-from random import Random
+from typing import Protocol
 
 
-def pause_s(
-    attempt: int, s_min: float, s_max: float, rng: Random, at_least_s: float = 0.0
-) -> float:
+class Rng(Protocol):
+    """`random.Random`."""
+
+    def uniform(self, a: float, b: float, /) -> float:
+        """Between the two."""
+
+
+def pause_s(attempt: int, s_min: float, s_max: float, rng: Rng, at_least_s: float = 0.0) -> float:
     """Before the try that follows failure number `attempt` (from 1): full jitter below a doubling
     bound (Brooker 2015, "Exponential Backoff And Jitter"). `at_least_s`: as the other end asked;
     it counts up to `s_max`.

@@ -18,7 +18,7 @@ from cloud.jobs.counts import JobCounts
 from cloud.jobs.settings import WebhookSettings
 from cloud.jobs.webhooks.addresses import Network, parse, why_refused
 from cloud.jobs.webhooks.urls import AddressRefused, Target, target
-from shared.errors import Malformed, Refused, Unavailable
+from shared.errors import Refused, Unavailable
 from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
@@ -139,14 +139,12 @@ class WebhookGuard:
             raise _later(found) from error
         except NotAllowed as error:
             self._refused("address", caller)
-            raise AddressRefused(
-                f"webhook: {found.host} leads to an address that is not public; name a public host"
-            ) from error
+            raise _no_public_address(found) from error
         except OSError as error:
             if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
                 raise _later(found) from error
             self._refused("url", caller)
-            raise Malformed(f"webhook: {found.host} has no address; check its spelling") from error
+            raise _no_public_address(found) from error
 
     def _refused(self, why: str, caller: str) -> None:
         self._counts.guarded[why].inc()
@@ -156,6 +154,11 @@ class WebhookGuard:
                 "webhook_refused",
                 extra={"why": why, "caller": caller[:64], "more_since_last": held_back},
             )
+
+
+def _no_public_address(found: Target) -> AddressRefused:
+    """The same for a name that is none: which names there are in here is not told."""
+    return AddressRefused(f"webhook: {found.host} has no public address; name a public host")
 
 
 def _later(found: Target) -> Unavailable:

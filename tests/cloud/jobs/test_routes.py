@@ -138,6 +138,21 @@ def test_accepted_then_answered_as_the_synchronous_route_would(tmp_path: Path) -
     assert (count(counted, "accepted"), count(counted, "done")) == (1, 1)
 
 
+def test_what_was_fetched_is_kept_for_a_while_and_what_was_looked_at_while_it_ran_is_not_fetched(
+    tmp_path: Path,
+) -> None:
+    async def script(scene: Scene) -> None:
+        where = (await scene.post()).headers["Location"]
+        while (await scene.get(where)).status == 202:
+            await scene.jobs.desk.finish()
+        await scene.jobs.desk.finish()
+        (view,) = await scene.jobs.desk.page(CALLER, 1)
+        assert view.kept_until is not None
+        assert 0 < view.kept_until - time.time() <= 3_600
+
+    play(tmp_path, script)
+
+
 def test_a_binary_answer_has_its_header(tmp_path: Path) -> None:
     class Binary(Echo):
         async def answer(self, job: Claimed, deadline: float) -> Encoded:
@@ -208,10 +223,10 @@ def test_over_its_bound_a_poll_is_answered_at_once(tmp_path: Path) -> None:
         await until(lambda: scene.jobs._waits._count == 1)
         async with asyncio.timeout(10):
             assert (await scene.get(where + "?wait_ms=20000")).status == 202
-        await scene.delete(where)
-        assert (await first).status == 410  # whoever waits is told of a cancel too
+            await scene.delete(where)
+            assert (await first).status == 410  # whoever waits is told of a cancel too
 
-    play(tmp_path, script, hangs, attempt_s=1, waits_max=1)
+    play(tmp_path, script, hangs, attempt_s=1, waits_max=1, look_s=60)
 
 
 def test_a_drain_lets_who_polls_go(tmp_path: Path) -> None:

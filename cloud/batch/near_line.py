@@ -159,17 +159,15 @@ class NearLine:
             return Tally()
         row_bytes = prod(face.shape)
 
-        async def gate() -> bool:
-            ends = self._now() + face.cost_s(job.batch_rows)
-            return not self._stop.is_set() and ends < until
-
         def rows_of(one: Found) -> int:
             return rows_expected(one.name, one.size_bytes, row_bytes)
 
-        work = Work(job, face.labels, folder, answer=self._model.answer, gate=gate)
+        work = Work(job, face.labels, folder, answer=self._model.answer)
         left = pending
         try:
-            while left and await gate():  # a plan that was too modest is followed by another
+            while left and self._model.has_time(
+                job.batch_rows
+            ):  # a plan that was too modest is followed by another
                 began, before = self._now(), work.tally.rows
                 rate = rows_per_s(face.cost_s, job.batch_rows, face.idle_share, self._ratio)
                 planned = plan(left, rows_of, rate, until - began)

@@ -87,8 +87,8 @@ class OnlineModel:
         """Of uint8 [n, *shape]; None when the window ends first. Raises `Refused`."""
         wait_s, wait_s_max = _AGAIN_S
         while (served := await self._found()) is not None:
-            if not self._fits(served):
-                return None  # another kind of version took over; the next window sees
+            if not self._fits(served) or not self.has_time(len(pixels)):
+                return None  # another kind of version took over, or the window is over
             try:
                 deadline = min(self._now() + _ANSWER_S, self._until)
                 said = await self._ask(served, pixels, deadline, Priority.NEAR_LINE)
@@ -105,6 +105,12 @@ class OnlineModel:
             wait_s = min(wait_s * 2, wait_s_max)
         return None
 
+    def has_time(self, rows: int) -> bool:
+        """Whether a batch of so many would end within the window."""
+        if self._face is None or self._stop.is_set():
+            return False
+        return self._now() + self._face.cost_s(rows) < self._until
+
     def end(self) -> None:
         """Remember how busy the model was, so that the next window knows how idle it is."""
         try:
@@ -115,13 +121,12 @@ class OnlineModel:
             self._busy = (served.version, served.batcher.busy_s, self._now())
 
     async def _found(self) -> Served | None:
-        while not self._stop.is_set() and self._now() < self._until:
+        while True:
             try:
                 return self._find(self._name, self._version)
             except Unavailable as error:
                 if not await self._waited(error.retry_after_s or _AGAIN_S[1]):
                     return None
-        return None
 
     async def _waited(self, seconds: float) -> bool:
         """Whether there is time left after that."""

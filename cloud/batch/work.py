@@ -54,7 +54,7 @@ class Work:
         folder: AnswerFolder,
         *,
         answer: Answer,
-        gate: Gate,
+        gate: Gate | None = None,
         rows_max: int | None = None,
         strict: bool = False,
     ) -> None:
@@ -110,7 +110,8 @@ class Work:
 
     async def _run_batch(self, batch: _Batch) -> bool:
         pixels = batch.pixels[0] if len(batch.pixels) == 1 else np.concatenate(batch.pixels)
-        answered = await self._answer(pixels) if await self._gate() else None
+        may_run = self._gate is None or await self._gate()
+        answered = await self._answer(pixels) if may_run else None
         if answered is None:
             await self._commit()
             return False

@@ -13,6 +13,7 @@ from cloud.batch.counts import NearLineCounts
 from cloud.batch.journal import Journal
 from cloud.batch.locate import locate
 from cloud.batch.near_line import NearLine
+from cloud.batch.online_model import OnlineModel
 from cloud.batch.settings import NearLineJob
 from cloud.serving.inference import Answer
 from cloud.serving.job import Priority, Rows
@@ -173,6 +174,37 @@ def test_behind_for_several_windows_is_an_alert(tmp_path: Path) -> None:
         assert one.status.alert is not None
         assert one.status.alert.startswith("3 windows in a row left work undone, the last one 1 ")
         assert at.count("behind_windows", job="belt") == 3
+
+    go(tmp_path, scenario)
+
+
+def test_a_batch_that_would_end_after_the_window_is_not_begun(tmp_path: Path) -> None:
+    async def scenario(at: Serving) -> None:
+        asked: list[Rows] = []
+
+        async def ask(served: Served, rows: Rows, _: float, priority: Priority) -> Answer:
+            asked.append(rows)
+            return await at.inference.answer(served, rows, time.monotonic() + 60, priority)
+
+        def model() -> OnlineModel:
+            return OnlineModel(
+                at.pool.find,
+                ask,
+                "tiny-cloud",
+                None,
+                stop=asyncio.Event(),
+                now=lambda: 10.0,
+                on_wait=lambda: None,
+            )
+
+        (served,) = at.pool.served
+        cost_s = served.model.curve.cost_s(3)
+        too_late, in_time = model(), model()
+        await too_late.begin(10.0 + cost_s * 0.9)
+        assert await too_late.answer(noise(3)) is None
+        assert asked == []
+        await in_time.begin(10.0 + cost_s * 1.1)
+        assert await in_time.answer(noise(3)) is not None
 
     go(tmp_path, scenario)
 

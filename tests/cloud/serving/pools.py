@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -56,11 +57,12 @@ async def running(
     `quiet`: the process says that it never grows, so a model is taken to occupy its weights.
     """
     models = [b if isinstance(b, ModelSettings) else ModelSettings(bundle=b) for b in bundles]
+    scratch = tempfile.TemporaryDirectory()
     pool = ModelPool(
         models,
         pool=PoolSettings.model_validate({"folder": folder, **settings}),
         batching=Batching(size_max=8, depth_max=4096),
-        cache_dir=(folder or models[0].bundle.parent).parent / "cache",
+        cache_dir=Path(scratch.name),
         process_bytes=process_bytes or ((lambda: 0) if quiet else resident_bytes),
         now=now,
     )  # fmt: skip
@@ -69,6 +71,7 @@ async def running(
         yield pool
     finally:
         await pool.close()
+        scratch.cleanup()
 
 
 def play(scenario: Callable[[], Awaitable[None]], s_max: float = 60.0) -> None:

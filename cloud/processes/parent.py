@@ -90,22 +90,13 @@ class Parent:
         return child
 
     async def _until_stopped(self, address: BrokerAddress) -> None:
-        """Until asked to, or until a child or the broker ends by itself, which ends all."""
-        waits = [asyncio.ensure_future(child.wait()) for child in self._children]
-        stopped = asyncio.ensure_future(self._stop.wait())
-        watch = asyncio.ensure_future(address.watch())
-        try:
-            await asyncio.wait([*waits, stopped, watch], return_when=asyncio.FIRST_COMPLETED)
-            if not self._stop.is_set():
-                if watch.done():
-                    await watch  # says why
-                ended = next(c for c in self._children if c.returncode is not None)
-                raise Disconnected(
-                    f"serving process {ended.pid} ended with code {ended.returncode}; see its log"
-                )
-        finally:
-            for wait in (*waits, stopped, watch):
-                wait.cancel()
+        """Until asked to; raises a group when a child or the broker ends by itself."""
+        async with asyncio.TaskGroup() as parts:
+            watches = [parts.create_task(_watch(child)) for child in self._children]
+            watches.append(parts.create_task(address.watch()))
+            await self._stop.wait()
+            for watch in watches:
+                watch.cancel()
 
     async def _end(self) -> None:
         for child in self._children:
@@ -120,6 +111,11 @@ class Parent:
                     log.error("serving_process_killed", extra={"pid": child.pid})  # noqa: TRY400
                     child.kill()
                     await child.wait()
+
+
+async def _watch(child: Process) -> None:
+    code = await child.wait()
+    raise Disconnected(f"serving process {child.pid} ended with code {code}; see its log")
 
 
 async def _ready(child: Process) -> str:

@@ -133,7 +133,7 @@ class NearLine:
             late = len(pending) - tally.inputs
             after = await asyncio.to_thread(journal.entries)
             if tally.inputs or tally.rows:
-                stamp = f"window-{datetime.fromtimestamp(begins, UTC):%Y%m%dT%H%M%SZ}"
+                stamp = f"window-{_stamp(begins)}"
                 failed = [e for e in _failed(after) if before.get(e.name) != e]
                 await asyncio.to_thread(folder.write_errors, failed, f"{stamp}.errors.jsonl")
                 await asyncio.to_thread(
@@ -213,6 +213,13 @@ def _job(settings: NearLineJob, source: Source) -> Job:
         variant=None, batch_rows=settings.batch_rows, part_rows=settings.part_rows,
         layout=settings.layout, probabilities=settings.probabilities,
     )  # fmt: skip
+
+
+def _stamp(begins: float) -> str:
+    """As ISO 8601 without separators; windows of a fraction of a second differ, too."""
+    at = datetime.fromtimestamp(begins, UTC)
+    fraction = f".{at.microsecond // 1000:03}" if at.microsecond else ""
+    return f"{at:%Y%m%dT%H%M%S}{fraction}Z"
 
 
 def _gone(found: Sequence[Found], entries: Mapping[str, Entry]) -> set[str]:

@@ -68,16 +68,15 @@ def run(
 
 @contextmanager
 def _started(prefix: tuple[str, ...], order: str) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(  # noqa: S603  our own module
+    with subprocess.Popen(  # noqa: S603  our own module
         [*prefix, sys.executable, "-m", "simulations.serve_bench.open_loop"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY,
-    )  # fmt: skip
-    try:
-        assert process.stdin is not None
-        process.stdin.write(order)
-        process.stdin.close()
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdin is not None
+            process.stdin.write(order)
+            process.stdin.close()
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()

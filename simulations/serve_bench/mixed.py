@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,6 +33,9 @@ PAIRS: Final = 8
 SECONDS: Final = 4.0
 """Of each stretch, after `SETTLE_S`."""
 SETTLE_S: Final = 1.0
+QUEUE_DEPTH: Final = 16
+"""Online requests that may wait while the batch goes on: one batch of theirs. At this share some
+always wait at the moment one looks."""
 _BATCH_FILES: Final = 40
 _BATCH_ROWS: Final = 50_000
 """In each file: 10,000/s for more than three minutes, so that it never ends by itself."""
@@ -58,6 +61,7 @@ def measure(models: Path, folder: Path, say: Say, *, pairs: int = PAIRS) -> Mixe
                     if with_batch:
                         running.at((number + 1) * each_s)
                         rows.append((batch.rows(), each_s))
+                        say(f"  batch: {batch.rows():,} samples so far; {batch.state()}")
 
             begins_with = batch.rows()
             found = generator.run(
@@ -97,8 +101,15 @@ class _Batch:
 
     def rows(self) -> int:
         """Samples that it says it has done."""
+        return int(self._last().get("rows", 0))
+
+    def state(self) -> str:
+        """What it says it is at."""
+        return str(self._last().get("state", ""))
+
+    def _last(self) -> dict[str, Any]:
         lines = [line for line in self._said.read_text().splitlines() if '"progress"' in line]
-        return int(json.loads(lines[-1])["rows"]) if lines else 0
+        return dict(json.loads(lines[-1])) if lines else {}
 
 
 @contextmanager
@@ -116,9 +127,10 @@ def _batch(models: Path, folder: Path, ours: Ours) -> Iterator[_Batch]:
             [
                 sys.executable, "-m", "cloud.cli", "batch", "run", str(images),
                 str(folder / "out"), "--bundle", str((models / BUNDLE).absolute()),
-                "--online", ours.server.url, "--json",
+                "--online", ours.server.url, "--queue-depth", str(QUEUE_DEPTH), "--json",
             ],
             stdout=file, stderr=file, cwd=REPOSITORY,
+            start_new_session=True,  # else it makes one, in a child that would not be held
             env={**os.environ, "HYBRIDGE_API_KEY": ours.key},
         )  # fmt: skip
     batch = _Batch(process, said)

@@ -19,7 +19,7 @@ _ID_BYTES: Final = 16
 _PACKET_IDS: Final = 65_535
 
 
-class _Client(asyncio.Protocol):
+class Client(asyncio.Protocol):
     """`ready` once it has subscribed; `received` hears of each message, which it acknowledges."""
 
     def __init__(self, client_id: str, topic_filter: str) -> None:
@@ -73,7 +73,7 @@ class _Client(asyncio.Protocol):
         self.transport.close()
 
 
-class Device(_Client):
+class Device(Client):
     """Sends a packed escalation again and again, each time under a new sample id."""
 
     def __init__(self, name: str, escalation: bytes, on_answer: Callable[[float], None]) -> None:
@@ -115,7 +115,7 @@ class Device(_Client):
         return self.message(self._topic, self._head + sample + self._tail)
 
 
-class Echo(_Client):
+class Echo(Client):
     """Stands where a worker does: what comes from a device goes back to it as it came."""
 
     def __init__(self) -> None:

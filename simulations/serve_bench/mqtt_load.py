@@ -10,13 +10,13 @@ from typing import Final, TypeVar
 import numpy as np
 import uvloop
 
-from simulations.serve_bench.mqtt_clients import Device, Echo, _Client
+from simulations.serve_bench.mqtt_clients import Client, Device, Echo
 from simulations.serve_bench.results import MqttRun
 
 WARM_UP_S: Final = 1.0
 _DRAIN_S: Final = 10.0
 _READY_S: Final = 20.0
-T = TypeVar("T", bound=_Client)
+T = TypeVar("T", bound=Client)
 
 
 async def _connected(one: T, host: str, port: int) -> T:

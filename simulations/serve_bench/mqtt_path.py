@@ -5,7 +5,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -35,22 +35,17 @@ Say = Callable[[str], None]
 
 def measure(models: Path, folder: Path, say: Say, *, rounds: int) -> MqttPath:
     """Load worker and echo in turn, each with a broker of its own. Raises `Unavailable`."""
-    order = {
-        "devices": DEVICES, "window": WINDOW, "per_second": PACED, "seconds": SECONDS,
-        "escalation": b64encode(_escalation(models / EDGE_BUNDLE)).decode(), "host": "127.0.0.1",
-    }  # fmt: skip
+    asked = order(models)
     ports = free_ports()
     runs: dict[int, list[MqttRun]] = {ports[0]: [], ports[1]: []}
-    with ExitStack() as stack:
-        arguments = ("--broker-port", str(ports[0]))
-        stack.enter_context(
-            ours_running(models / BUNDLE, folder / "mqtt", fashion_request(), arguments=arguments)
-        )
-        stack.enter_context(_broker(folder / "bare", ports[1]))
-        stack.enter_context(_echo({**order, "echo": True, "port": ports[1]}))
+    arguments = ("--broker-port", str(ports[0]))
+    with (
+        ours_running(models / BUNDLE, folder / "mqtt", fashion_request(), arguments=arguments),
+        bare_broker(folder / "bare", ports[1], asked),
+    ):
         for number in range(rounds):
             for port in ports[:2] if number % 2 == 0 else ports[1::-1]:
-                run = _run({**order, "port": port})
+                run = load(asked, port)
                 runs[port].append(run)
                 who = "worker" if port == ports[0] else "bare broker"
                 say(
@@ -60,6 +55,35 @@ def measure(models: Path, folder: Path, say: Say, *, rounds: int) -> MqttPath:
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"), devices=DEVICES,
         paced_per_second=PACED, worker=tuple(runs[ports[0]]), bare=tuple(runs[ports[1]]),
     )  # fmt: skip
+
+
+def order(
+    models: Path, *, devices: int = DEVICES, window: int = WINDOW, per_second: float = PACED,
+    seconds: float = SECONDS,
+) -> dict[str, object]:  # fmt: skip
+    """Say what the devices' process shall do."""
+    return {
+        "devices": devices, "window": window, "per_second": per_second, "seconds": seconds,
+        "escalation": b64encode(_escalation(models / EDGE_BUNDLE)).decode(), "host": "127.0.0.1",
+    }  # fmt: skip
+
+
+def load(asked: dict[str, object], port: int) -> MqttRun:
+    """Run the devices against the broker at `port`. Raises `Unavailable`."""
+    ran = subprocess.run(  # noqa: S603  our own module
+        _LOAD, input=json.dumps({**asked, "port": port}) + "\n", capture_output=True, text=True,
+        check=False, cwd=REPOSITORY,
+    )  # fmt: skip
+    if ran.returncode:
+        raise Unavailable(f"the devices' process: {ran.stderr.strip()[-300:]}")
+    return MqttRun.model_validate_json(ran.stdout)
+
+
+@contextmanager
+def bare_broker(folder: Path, port: int, asked: dict[str, object]) -> Iterator[None]:
+    """A broker as a worker would start it, with an echo in the worker's place."""
+    with _broker(folder, port), _echo({**asked, "echo": True, "port": port}):
+        yield
 
 
 def _escalation(edge: Path) -> bytes:
@@ -76,16 +100,6 @@ def _escalation(edge: Path) -> bytes:
     )  # fmt: skip
 
 
-def _run(order: dict[str, object]) -> MqttRun:
-    ran = subprocess.run(  # noqa: S603  our own module
-        _LOAD, input=json.dumps(order) + "\n", capture_output=True, text=True, check=False,
-        cwd=REPOSITORY,
-    )  # fmt: skip
-    if ran.returncode:
-        raise Unavailable(f"the devices' process: {ran.stderr.strip()[-300:]}")
-    return MqttRun.model_validate_json(ran.stdout)
-
-
 @contextmanager
 def _broker(folder: Path, port: int) -> Iterator[None]:
     """Run the broker that a worker would start, by itself."""
@@ -93,36 +107,34 @@ def _broker(folder: Path, port: int) -> Iterator[None]:
         sys.executable, "-m", "cloud.broker", "--port", str(port), "--state-dir", str(folder),
         "--exit-with-stdin",
     ]  # fmt: skip
-    process = subprocess.Popen(  # noqa: S603  our own module
+    with subprocess.Popen(  # noqa: S603  our own module
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         cwd=REPOSITORY,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        if not process.stdout.readline():
-            raise Unavailable("the bare broker did not start")
-        yield
-    finally:
-        process.terminate()
-        process.wait()
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                raise Unavailable("the bare broker did not start")
+            yield
+        finally:
+            process.terminate()
 
 
 @contextmanager
-def _echo(order: dict[str, object]) -> Iterator[None]:
-    process = subprocess.Popen(  # noqa: S603  our own module
+def _echo(asked: dict[str, object]) -> Iterator[None]:
+    with subprocess.Popen(  # noqa: S603  our own module
         _LOAD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
-    )
-    try:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(order) + "\n")
-        process.stdin.close()
-        if process.stdout.readline() != "ready\n":
-            raise Unavailable("the echo did not connect")
-        yield
-    finally:
-        process.terminate()
-        process.wait()
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.close()
+            if process.stdout.readline() != "ready\n":
+                raise Unavailable("the echo did not connect")
+            yield
+        finally:
+            process.terminate()
 
 
 _LOAD: Final = [sys.executable, "-m", "simulations.serve_bench.mqtt_load"]

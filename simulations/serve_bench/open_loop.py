@@ -4,6 +4,7 @@ One process that does nothing else. It prints when it begins, and writes what it
 """
 
 import asyncio
+import contextlib
 import gc
 import json
 import sys
@@ -132,9 +133,13 @@ class _Load:
         if one in self._free:
             self._free.remove(one)
         if not self._over.is_set():
-            again = asyncio.ensure_future(self._connect())
+            again = asyncio.ensure_future(self._connect_again())
             self._opening.add(again)
             again.add_done_callback(self._opening.discard)
+
+    async def _connect_again(self) -> None:
+        with contextlib.suppress(OSError):  # a server that is gone: the rest has no answer
+            await self._connect()
 
 
 async def _run(order: dict[str, object]) -> _Load:

@@ -20,6 +20,8 @@ from simulations.serve_bench.wire_forms import Form, Request
 CONFIG: Final = Path(__file__).parent / "ours.toml"
 KEY_FILE: Final = "keys"
 """As `ours.toml` names it, from its own folder."""
+READY: Final = b'"cloud_ready"'
+"""It says so once all its processes can answer."""
 PATH: Final = wire_forms.V2_PATH.format(model=NAME)
 
 
@@ -81,7 +83,7 @@ def ours_running(
         "--state-dir", str(folder / "state"), "--bundle", str(bundle),
         "--api-port", str(place.port), *arguments,
     ))  # fmt: skip
-    with running("ours", launch, place, with_api_key(asked, key)) as server:
+    with running("ours", launch, place, with_api_key(asked, key), READY) as server:
         yield Ours(server, key)
 
 

@@ -64,8 +64,10 @@ def peer_running(peer: Peer, material: Material, folder: Path) -> Iterator[Serve
 
 
 @contextmanager
-def running(name: str, launch: Launch, place: Place, asked: Request) -> Iterator[Server]:
-    """Run it; it is ready when it answers `asked` with 2xx."""
+def running(
+    name: str, launch: Launch, place: Place, asked: Request, says: bytes = b""
+) -> Iterator[Server]:
+    """Run it; it is ready when it has said `says` and answers `asked` with 2xx."""
     mark = secrets.token_hex(8)
     env = {
         **os.environ, **_QUIET, "PYTHONPATH": str(REPOSITORY),
@@ -80,7 +82,7 @@ def running(name: str, launch: Launch, place: Place, asked: Request) -> Iterator
         )  # fmt: skip
     url = f"http://127.0.0.1:{place.port}"
     try:
-        _wait_ready(started, url, asked, log)
+        _wait_ready(started, url, asked, log, says)
         yield Server(name, url, started.pid, mark, time.monotonic() - began, log)
     finally:
         process.end(started, mark)
@@ -118,8 +120,10 @@ def free_ports() -> tuple[int, int, int]:
         return one.getsockname()[1], two.getsockname()[1], three.getsockname()[1]
 
 
-def _wait_ready(started: "subprocess.Popen[bytes]", url: str, asked: Request, log: Path) -> None:
-    """Ask until it answers: these servers do not say when they are ready."""
+def _wait_ready(
+    started: "subprocess.Popen[bytes]", url: str, asked: Request, log: Path, says: bytes
+) -> None:
+    """Ask until it answers: most of these servers do not say when they are ready."""
     why = "it never listened"
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
@@ -131,7 +135,7 @@ def _wait_ready(started: "subprocess.Popen[bytes]", url: str, asked: Request, lo
         except (OSError, http.client.HTTPException) as error:
             why = f"it did not answer: {error}"
         else:
-            if 200 <= status < 300:
+            if 200 <= status < 300 and says in log.read_bytes():
                 return
             why = f"it answered {status}: {body[:120]!r}"
         time.sleep(0.2)

@@ -136,11 +136,13 @@ def test_between_two_inline_batches_the_loop_has_a_round() -> None:
 def test_infer_says_how_long_it_waited_and_ran() -> None:
     async def scenario() -> None:
         clock = iter([1.0, 1.5, 2.0, 4.0])
-        b = Batcher(Doubler(), LatencyCurve(QUICK), rules=BatchRules(), now=lambda: next(clock))
+        curve = LatencyCurve(QUICK)
+        b = Batcher(Doubler(), curve, rules=BatchRules(), now=lambda: next(clock))
         ran = await b.infer(np.array([3]), deadline=60.0)
         assert ran.outputs.logits.tolist() == [[6.0]]
         assert (ran.queue_s, ran.run_s) == (1.0, 2.0)
         assert b.busy_s == 2.0
+        assert curve.cost_s(1) > QUICK[1]
 
     run(scenario())
 
@@ -463,7 +465,7 @@ def test_who_waits_too_long_is_told_while_the_thread_is_busy() -> None:
         submitted(
             b,
             patient := Told(2),
-            late := Told(3, deadline=now + 0.06),
+            late := Told(3, deadline=now + 0.3),
             bulk := Told(4, priority=Priority.BULK),
         )
         async with asyncio.timeout(10):
@@ -589,6 +591,24 @@ def test_with_lanes_so_many_batches_run_at_once() -> None:
         model.go.release(3)
         await b.drain()
         assert [job.said for job in jobs] == [[[2]], [[4]], [[6]]]
+
+    model = Held()
+    asyncio.run(scenario())
+
+
+def test_draining_waits_for_every_lane() -> None:
+    async def scenario() -> None:
+        b = batcher(model, QUICK, real_time=True, size_max=1, lanes=2)
+        submitted(b, job := Told(1))
+        await model.running()
+        drained = asyncio.ensure_future(b.drain())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not drained.done()
+        model.go.release()
+        await drained
+        assert job.said == [[2]]
 
     model = Held()
     asyncio.run(scenario())

@@ -7,14 +7,18 @@ jobs to others when the lease is over, and one that comes too late finds another
 import secrets
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
-from sqlalchemy.engine import CursorResult
+from sqlalchemy import bindparam, case, func, or_, select, update
 
 from cloud.jobs.database import Transaction
 from cloud.jobs.record import Claimed, Failure, JobId
 from cloud.jobs.schema import ROW_OVERHEAD_BYTES, jobs
 from cloud.jobs.settings import JobSettings
 from shared.oip.body import Encoded
+
+_UPDATE_HELD = update(jobs).where(  # made once, which is most of what it costs
+    jobs.c.seq == bindparam("held_seq"), jobs.c.state == "running",
+    jobs.c.owner == bindparam("held_owner"),
+)  # fmt: skip
 
 
 def claim(
@@ -90,12 +94,14 @@ def finish(
         outcome = _that_fits(transaction, job, outcome, rules)
     size = len(outcome.body) if isinstance(outcome, Encoded) else len(outcome.detail)
     kept_until = max(job.expires_at, now + rules.kept_s)
-    changed = _update(
-        transaction, _held(job), **_ended(outcome), body=b"", ended_at=now, due_at=kept_until,
-        row_bytes=size + ROW_OVERHEAD_BYTES, **delivery_from(now, kept_until),
+    wanted = "pending" if job.has_webhook else None
+    ours = _update(
+        transaction, job, **_ended(outcome), body=b"", ended_at=now, due_at=kept_until,
+        row_bytes=size + ROW_OVERHEAD_BYTES,
+        delivery=wanted, delivery_due_at=wanted and now, delivery_until=wanted and kept_until,
     )  # fmt: skip
     transaction.changed()
-    return outcome if changed.rowcount else None
+    return outcome if ours else None
 
 
 def give_back(
@@ -103,11 +109,8 @@ def give_back(
 ) -> bool:
     """Let a job be claimed again from `due_at` on; false where it is not ours any more."""
     attempts = job.attempts + 1 if attempted else job.attempts
-    return bool(
-        _update(
-            transaction, _held(job),
-            state="queued", owner=None, due_at=due_at, claims=0, attempts=attempts,
-        ).rowcount
+    return _update(
+        transaction, job, state="queued", owner=None, due_at=due_at, claims=0, attempts=attempts,
     )  # fmt: skip
 
 
@@ -156,11 +159,7 @@ def _ended(outcome: Encoded | Failure) -> Mapping[str, object]:
     }
 
 
-def _held(job: Claimed) -> ColumnElement[bool]:
-    return and_(jobs.c.seq == job.seq, jobs.c.state == "running", jobs.c.owner == job.owner)
-
-
-def _update(
-    transaction: Transaction, where: ColumnElement[bool], **values: object
-) -> CursorResult[tuple[()]]:
-    return transaction.connection.execute(update(jobs).where(where).values(**values))
+def _update(transaction: Transaction, job: Claimed, **values: object) -> bool:
+    """False where it is not ours any more."""
+    held = {"held_seq": job.seq, "held_owner": job.owner}
+    return bool(transaction.connection.execute(_UPDATE_HELD, held | values).rowcount)

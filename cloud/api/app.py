@@ -19,6 +19,7 @@ from cloud.api.operations import OperationsRoutes
 from cloud.api.problems import Problem, http_problem
 from cloud.api.record import Record
 from cloud.api.repository import RepositoryRoutes
+from cloud.api.room import Room
 from cloud.api.routes import Route
 from cloud.api.schemas import Status
 from cloud.api.settings import Api
@@ -26,7 +27,7 @@ from cloud.api.statistics import CallStatistics
 from cloud.gateway.gateway import Gateway
 from cloud.gateway.roles import Role
 from cloud.jobs.desk import JobDesk
-from cloud.monitoring.inference_log import InferenceLog
+from cloud.monitoring.answer_log import AnswerLog
 from cloud.monitoring.metrics import Metrics
 from cloud.monitoring.recent_load import RecentLoad
 from cloud.processes.siblings import Siblings
@@ -52,7 +53,7 @@ class Parts:
     gateway: Gateway | None = None
     jobs: JobDesk | None = None
     load: RecentLoad = field(default_factory=RecentLoad)
-    log: InferenceLog | None = None
+    log: AnswerLog | None = None
     siblings: Siblings | None = None
 
 
@@ -64,6 +65,8 @@ class ApiServer:
         self._settings, self._metrics = settings, parts.metrics
         self.api_metrics = ApiMetrics(parts.metrics.registry)
         self.connections = Connections(settings, self.api_metrics)
+        self.room = Room(settings.bodies_bytes_max)
+        self.api_metrics.body_bytes.set_function(lambda: self.room.taken_bytes)
         self.statistics = CallStatistics()
         self.record = Record(parts.metrics.stage, self.statistics, parts.load, parts.log)
         together = Together(parts.pool, parts.status, parts.metrics, parts.siblings)
@@ -112,9 +115,9 @@ class ApiServer:
 
         yield from ModelRoutes(parts.pool, self.statistics, parts.batching, why_not_ready).routes()
         yield from InferRoutes(
-            parts.pool, parts.inference, parts.jobs, self._settings, self.record
+            parts.pool, parts.inference, parts.jobs, self._settings, self.room, self.record
         ).routes()  # fmt: skip
-        yield from RepositoryRoutes(parts.pool.index, together, self._settings).routes()
+        yield from RepositoryRoutes(parts.pool.index, together, self._settings, self.room).routes()
         if parts.jobs is not None:
             yield from results.routes(parts.jobs)
         yield from operations.routes()

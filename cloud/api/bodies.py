@@ -6,6 +6,7 @@ from aiohttp import web
 
 from cloud.api.encodings import accepted, compress, decompress, encoding_of
 from cloud.api.problems import SlowBody
+from cloud.api.room import Share
 from cloud.api.settings import Api
 from shared.errors import Malformed, TooLarge
 
@@ -20,21 +21,23 @@ def refuse_declared(request: web.Request, bytes_max: int) -> None:
         raise _too_large(f"{declared} bytes", bytes_max)
 
 
-async def read(request: web.Request, bytes_max: int, within_s: float) -> bytes:
+async def read(request: web.Request, bytes_max: int, within_s: float, share: Share) -> bytes:
     """The whole body, unpacked; both it and what comes are at most `bytes_max`.
 
-    Raises `TooLarge`, `SlowBody`, `UnknownEncoding`, or `Malformed` when it is cut short. Never
-    holds more than the bound and one of aiohttp's chunks (256 KiB), twice while it unpacks.
+    Raises `TooLarge`, `SlowBody`, `UnknownEncoding`, `Malformed` when it is cut short, `Overloaded`
+    where `share` may not grow so far. Holds one of aiohttp's chunks (256 KiB) more than that.
     """
     refuse_declared(request, bytes_max)
     if "Expect" in request.headers:  # nothing speaks against this request so far: let it send
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0
-    content = await _arrived(request, bytes_max, within_s)
+    content = await _arrived(request, bytes_max, within_s, share)
     encoding = encoding_of(request.headers.get("Content-Encoding"))
     if encoding is None:
         return content
-    return await asyncio.to_thread(decompress, content, encoding, bytes_max)
+    unpacked = await asyncio.to_thread(decompress, content, encoding, bytes_max)
+    share.take(len(unpacked))
+    return unpacked
 
 
 async def pack(response: web.Response, request: web.Request, limits: Api) -> web.Response:
@@ -57,11 +60,12 @@ async def pack(response: web.Response, request: web.Request, limits: Api) -> web
     return response
 
 
-async def _arrived(request: web.Request, bytes_max: int, within_s: float) -> bytes:
+async def _arrived(request: web.Request, bytes_max: int, within_s: float, share: Share) -> bytes:
     content = bytearray()
     try:
         async with asyncio.timeout(within_s):
             async for chunk in request.content.iter_any():
+                share.take(len(chunk))
                 content += chunk
                 if len(content) > bytes_max:
                     raise _too_large("longer", bytes_max)

@@ -12,6 +12,7 @@ from cloud.api.answer import write_answer
 from cloud.api.call import InferCall, Tier, read_call
 from cloud.api.middleware import CALLER, IDENTITY, caller_of
 from cloud.api.record import Record, Took
+from cloud.api.room import Room, Share
 from cloud.api.routes import Route, versioned
 from cloud.api.settings import Api
 from cloud.gateway.roles import Role
@@ -36,11 +37,12 @@ class InferRoutes:
         inference: Inference,
         jobs: JobDesk | None,
         limits: Api,
+        room: Room,
         record: Record,
     ) -> None:
         """`jobs` is None where there is no asynchronous tier."""
         self._pool, self._inference, self._jobs = pool, inference, jobs
-        self._limits, self._record = limits, record
+        self._limits, self._room, self._record = limits, room, record
 
     def routes(self) -> Iterator[Route]:
         for path in versioned("/infer"):
@@ -61,7 +63,8 @@ class InferRoutes:
         bodies.refuse_declared(request, bytes_max)
         served = self._pool.find(request.match_info["model"], request.match_info.get("version"))
         try:
-            return await self._answered(request, served, arrived, bytes_max)
+            with self._room.share() as share:
+                return await self._answered(request, served, arrived, bytes_max, share)
         except Exception as error:
             self._record.failed(
                 served, Priority.INTERACTIVE, error, time.monotonic() - arrived,
@@ -70,9 +73,9 @@ class InferRoutes:
             raise
 
     async def _answered(
-        self, request: web.Request, served: Served, arrived: float, bytes_max: int
+        self, request: web.Request, served: Served, arrived: float, bytes_max: int, share: Share
     ) -> web.Response:
-        body = await bodies.read(request, bytes_max, self._limits.body_s_max)
+        body = await bodies.read(request, bytes_max, self._limits.body_s_max, share)
         whole = time.monotonic()
         call = await self._read(body, request.headers.get(HEADER_LENGTH), served)
         asked, read = call.asked, time.monotonic()

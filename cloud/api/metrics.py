@@ -10,6 +10,9 @@ class ApiMetrics:
             ["status", "kind"], registry=registry,
         )  # fmt: skip
         self.connections = Gauge("hybridge_http_connections", "Open connections", registry=registry)
+        self.body_bytes = Gauge(
+            "hybridge_http_body_bytes", "Bodies of the requests in hand", registry=registry
+        )
         closed = Counter(
             "hybridge_http_connections_cut", "Connections that the server closed for a reason",
             ["reason"], registry=registry,

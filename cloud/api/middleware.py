@@ -12,12 +12,12 @@ from aiohttp.typedefs import Handler, Middleware
 
 from cloud.api.connections import Connections
 from cloud.api.problems import Problem, http_problem, problem_of
-from cloud.api.trace import NOISE_BYTES, REQUEST_ID, TRACEPARENT, Identity, identify
 from cloud.gateway.caller import Caller
 from cloud.gateway.gateway import Gateway
 from cloud.gateway.roles import Role
-from shared.errors import Forbidden, HybridgeError
+from shared.errors import Forbidden, HybridgeError, Malformed
 from shared.logs import OncePer
+from shared.trace import NOISE_BYTES, REQUEST_ID, TRACEPARENT, Identity, identify
 
 _LOG_PERIOD_S = 60.0
 
@@ -121,6 +121,9 @@ def guarding(
             raise Forbidden("a web page asks (it sent an Origin); this API is for programs")
         if headers.get("Expect", "100-continue").lower() != "100-continue":
             raise web.HTTPExpectationFailed(text="only 100-continue can be expected here")
+        for name in ("Authorization", "X-API-Key"):
+            if len(headers.getall(name, ())) > 1:  # a proxy may have looked at the other one
+                raise Malformed(f"{name} stands twice in one request; send it once")
         role = role_of.get(request.match_info.route)
         if role is None or gateway is None:
             return await handler(request)

@@ -8,6 +8,7 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from cloud.api import bodies, schemas
+from cloud.api.room import Room
 from cloud.api.routes import Route, document
 from cloud.api.settings import Api
 from cloud.gateway.roles import Role
@@ -33,9 +34,10 @@ class Loading(Protocol):
 
 class RepositoryRoutes:
     def __init__(
-        self, index: Callable[[], Sequence[IndexEntry]], loading: Loading, limits: Api
+        self, index: Callable[[], Sequence[IndexEntry]], loading: Loading, limits: Api, room: Room
     ) -> None:
-        self._index_of, self._loading, self._limits = index, loading, limits
+        self._index_of, self._loading = index, loading
+        self._limits, self._room = limits, room
 
     def routes(self) -> Iterator[Route]:
         yield Route(
@@ -84,7 +86,9 @@ class RepositoryRoutes:
         return request.match_info["model"], version
 
     async def _read(self, request: web.Request, kind: type[Body]) -> Body:
-        content = await bodies.read(request, _BODY_BYTES_MAX, self._limits.body_s_max)
+        with self._room.share() as share:
+            within_s = self._limits.body_s_max
+            content = await bodies.read(request, _BODY_BYTES_MAX, within_s, share)
         asked: dict[str, Any] = parse(content, "the body") if content else {}
         try:
             return kind.model_validate(asked)

@@ -1,8 +1,8 @@
 """The HTTP API's settings, and the bounds of what it takes."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from shared.config import Positive, Section
 
@@ -39,6 +39,9 @@ class Api(Section):
     calls: CallLimits = CallLimits()
     body_bytes_max: Annotated[int, Field(gt=0, le=2**30)] = 16 * 1024 * 1024
     """Of a request's body, before and after decompression; holds 100 images of 224 x 224 x 3."""
+    bodies_bytes_max: Annotated[int, Field(gt=0)] = 256 * 1024 * 1024
+    """Of all bodies in hand of one process, packed and unpacked; what does not fit is refused for
+    now. Sixteen of the biggest, or the usual small ones of thousands of clients."""
     body_s_max: Positive = 10.0
     """Seconds for a body to arrive; a mobile link needs seconds."""
     head_s_max: Positive = 5.0
@@ -58,3 +61,12 @@ class Api(Section):
     be on the way, or its first request."""
     compress_bytes_min: Count = 4096
     """A smaller answer is never compressed: it costs more time than it saves."""
+
+    @model_validator(mode="after")
+    def _room_for_one(self) -> Self:
+        if self.bodies_bytes_max < 2 * self.body_bytes_max:
+            raise ValueError(
+                f"bodies_bytes_max {self.bodies_bytes_max} is below twice body_bytes_max "
+                f"{self.body_bytes_max}: one packed body, unpacked, must fit"
+            )
+        return self

@@ -84,6 +84,14 @@ def test_without_one_there_is_a_challenge(guarded: tuple[Running, Keys]) -> None
         assert made["infer"] not in answer.body.decode()
 
 
+def test_a_credential_that_stands_twice_is_refused(guarded: tuple[Running, Keys]) -> None:
+    running, made = guarded
+    for field in (f"X-API-Key: {made['infer']}", f"Authorization: Bearer {made['infer']}"):
+        once, twice = head("/v2", field, method="GET"), head("/v2", field, field, method="GET")
+        assert running.raw(once).startswith(b"HTTP/1.1 200 ")
+        assert running.raw(twice).startswith(b"HTTP/1.1 400 ")
+
+
 def test_before_the_body_is_read(guarded: tuple[Running, Keys]) -> None:
     running, _ = guarded
     asking = head(INFER, "Content-Length: 99", "Expect: 100-continue")

@@ -25,6 +25,7 @@ from tests.cloud.api.servers import (
     lanes,
     server,
     tensor,
+    until,
     until_closed,
 )
 
@@ -320,6 +321,22 @@ def test_ten_thousand_idle_connections(folder: Path, lane: str) -> None:
             assert refused + gone >= count - 200
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_big_bodies_of_many_share_their_room(folder: Path) -> None:
+    """Behind aiohttp; each is within its own bound, sent but for its end."""
+    settings = Api(body_bytes_max=2**20, bodies_bytes_max=2**21)
+    big = head(INFER, f"Content-Length: {2**20}") + b" " * (2**20 - 1)
+    with server(folder, settings=settings) as running:
+        room = running.api.room
+        with ExitStack() as held:
+            for number in (1, 2):
+                held.enter_context(running.connect()).sendall(big)
+                until(running, lambda number=number: room.taken_bytes == number * (2**20 - 1))
+            third = running.call("POST", INFER, GOOD)
+            assert (third.status, third.headers["retry-after"]) == (429, "1")
+        until(running, lambda: room.taken_bytes == 0)
+        assert running.call("POST", INFER, GOOD).status == 200
 
 
 def test_what_is_refused_slows_nothing_else(folder: Path) -> None:

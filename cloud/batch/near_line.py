@@ -20,11 +20,12 @@ from cloud.batch.job import Job
 from cloud.batch.journal import Entry, Journal, remaining
 from cloud.batch.online_model import Ask, Find, OnlineModel
 from cloud.batch.planner import Pending, plan, reached, rows_per_s, window_after
+from cloud.batch.progress import Tally
 from cloud.batch.read_ahead import read_ahead
 from cloud.batch.reading import rows_expected
 from cloud.batch.settings import NearLineJob
 from cloud.batch.source import Found, Source
-from cloud.batch.work import Tally, Work
+from cloud.batch.work import Work
 from shared.errors import HybridgeError, InUse
 
 log = logging.getLogger(__name__)

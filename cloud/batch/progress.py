@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from cloud.batch.work import Tally
+
+@dataclass(slots=True)
+class Tally:
+    """What this run has done so far."""
+
+    rows: int = 0
+    inputs: int = 0  # done or failed
+    failed: int = 0
+    rows_unforeseen: int = 0  # more, or fewer, than names and sizes let expect
 
 
 @dataclass(frozen=True, slots=True)

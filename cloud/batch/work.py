@@ -14,6 +14,7 @@ from cloud.batch.answer_folder import AnswerFolder
 from cloud.batch.answer_lines import Answered, PartContent, Piece, part_content
 from cloud.batch.job import Job
 from cloud.batch.journal import Entry, State
+from cloud.batch.progress import Tally
 from cloud.batch.read_ahead import Read
 from cloud.batch.reading import Pixels
 from shared.errors import Malformed
@@ -24,16 +25,6 @@ Gate = Callable[[], Awaitable[bool]]
 """Waits until a batch may run; False: stop here, and keep what is done."""
 
 _ENTRIES_MAX = 4096  # inputs in one part, also of those without a row: bounds memory
-
-
-@dataclass(slots=True)
-class Tally:
-    """What this run has done so far."""
-
-    rows: int = 0
-    inputs: int = 0  # done or failed
-    failed: int = 0
-    rows_unforeseen: int = 0  # more, or fewer, than names and sizes let expect
 
 
 @dataclass(slots=True)

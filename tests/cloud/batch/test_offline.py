@@ -85,6 +85,14 @@ def test_arrays_hold_what_lines_do(tmp_path: Path) -> None:
         assert whole == pytest.approx(np.array([line[name] for line in said])), name
 
 
+def test_arrays_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    write_inputs(tmp_path / "in")
+    go(order(tmp_path, layout="npz", out=tmp_path / "whole"))
+    go(order(tmp_path, layout="npz", rows_max=20))
+    go(order(tmp_path, layout="npz"))
+    assert written(tmp_path / "out") == written(tmp_path / "whole")
+
+
 def test_bad_inputs_are_named_counted_and_left_out(tmp_path: Path) -> None:
     write_inputs(tmp_path / "in")
     ended = go(order(tmp_path))

@@ -1,5 +1,6 @@
 """One contract over a folder, `file://`, memory and S3 (moto's server), and what a folder hides."""
 
+import asyncio
 import os
 import urllib.request
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ from obstore.store import MemoryStore, S3Store
 from cloud.batch.folder_source import FolderSource
 from cloud.batch.locate import locate
 from cloud.batch.object_source import ObjectSource, _in_words
+from cloud.batch.offline import Ended, Order, run
 from cloud.batch.source import Source
 from shared.errors import Malformed, NotTrusted, TooLarge, Unavailable, Unknown
+from tests.cloud.batch.images import lines, tiny_bundle, write_inputs
 
 CONTENTS = {"b.npy": b"bb", "a/one two.png": b"a" * 300, "a/größe%20#?.png": b"", "c": b"c"}
 
@@ -140,6 +143,25 @@ def test_a_store_that_is_away_is_said_so(monkeypatch: pytest.MonkeyPatch, at_s3:
 def test_a_bucket_that_is_not_there(at_s3: str) -> None:
     with pytest.raises((Unknown, Unavailable), match="s3://no-such-bucket/in"):
         locate("s3://no-such-bucket/in").find()
+
+
+def test_a_batch_over_s3(at_s3: str, tmp_path: Path) -> None:
+    write_inputs(tmp_path / "in")
+    at = bucket(at_s3, "batch")
+    for path in (tmp_path / "in").rglob("*.*"):
+        obstore.put(at, f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
+
+    def go(source: str, out: str, rows_max: int | None = None) -> Ended:
+        what = Order(
+            source=source, out=tmp_path / out, bundle=tiny_bundle(tmp_path), batch_rows=4,
+            engine="onnxruntime", part_rows=10, rows_max=rows_max,
+        )  # fmt: skip
+        return asyncio.run(run(what, lambda _: None, asyncio.Event()))
+
+    assert go("s3://batch/in", "from-s3", 20).how == "limited"
+    assert go("s3://batch/in", "from-s3").how == "complete"
+    go(str(tmp_path / "in"), "from-folder")
+    assert lines(tmp_path / "from-s3") == lines(tmp_path / "from-folder")
 
 
 def test_too_many_files(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from shared.errors import NotTrusted
 
 log = logging.getLogger(__name__)
 
+_SESSION_BYTES = 8 * 1024 * 1024  # plans, kernels, allocators: 3 (onnxruntime) to 20 MB (OpenVINO)
 _ACTIVATIONS = 8  # what lies between input and output, in multiples of both together
 _COPIES = 2  # of weights: as the file has them, and laid out for the kernels
 
@@ -39,11 +40,11 @@ def resident_bytes() -> int:
 
 
 def estimate_bytes(manifest: Manifest, *, size_max: int, remote: bool) -> int:
-    """What a model will take, from its manifest alone: its largest artifact and its activations."""
+    """What a model will take, from its manifest alone: session, largest artifact, activations."""
     rows = size_max * sum(_row_bytes(tensor) for tensor in (*manifest.inputs, *manifest.outputs))
     if remote:
         return rows
-    return _COPIES * _artifact_bytes(manifest) + _ACTIVATIONS * rows
+    return _SESSION_BYTES + _COPIES * _artifact_bytes(manifest) + _ACTIVATIONS * rows
 
 
 def load(

@@ -186,7 +186,7 @@ def test_a_model_of_floats_is_served_and_takes_no_escalations(tmp_path: Path) ->
             assert (spec.datatype, spec.shape) == ("FP32", (-1, 16))
             ran = await served.batcher.infer(features, 1e12)
             assert np.argmax(ran.outputs.logits, axis=1).tolist() == [0, 1, 2]
-            with pytest.raises(Malformed, match="holds NaN or infinity"):
+            with pytest.raises(Malformed, match="NaN"):
                 await served.batcher.infer(features * np.float32(np.nan), 1e12)
             escalated = Payload("raw", "uint8", (16,), bytes(16))
             with pytest.raises(Malformed, match="takes float32; escalations carry uint8"):
@@ -609,7 +609,7 @@ def test_a_pinned_model_stays_and_who_cannot_fit_beside_it_is_told_what_to_do(
 def test_a_model_that_grows_past_the_quota_is_closed_again(tmp_path: Path) -> None:
     a, b = tiny(tmp_path, "a"), tiny(tmp_path, "b")
     sizes = iter([0, weights(a), 0, 10**9])  # before and after each load
-    most = 10**6
+    most = 10**8
 
     async def scenario() -> None:
         async with running(

@@ -297,7 +297,7 @@ def test_values_that_are_not_finite_cost_the_others_one_more_run_together() -> N
         return Outputs(numbers[:, None], numbers[:, None])
 
     async def scenario() -> None:
-        b = batcher(predict, QUICK, size_max=16, depth_max=16)
+        b = batcher(predict, QUICK, size_max=16, depth_max=16, inline_s_max=1.0)
         calls = [
             asyncio.ensure_future(b.infer(np.array([n], np.float32), FAR))
             for n in (*range(13), np.nan, np.inf, -np.inf)

@@ -48,7 +48,7 @@ def version(peer: Peer) -> str:
     packages = [str(path) for path in peer.python.parents[1].glob("lib/python*/site-packages")]
     for one in distributions(path=packages):
         if one.name.lower().replace("-", "_") == wanted:
-            return one.version
+            return peer.version_of + one.version
     return "?"
 
 

@@ -62,6 +62,8 @@ class Peer:
     """Bare prototypes and the echo: shown beside, compared with by nobody's target."""
     answers_right: bool = True
     """An echo does not."""
+    version_of: str = ""
+    """Whose version it is, where a package carries another's server."""
 
     @property
     def python(self) -> Path:
@@ -158,7 +160,7 @@ def _ray(place: Place) -> Launch:
 _V2: Final = wire_forms.V2_PATH.format(model="cnn")
 _MOSEC: Final = ("mosec", "onnxruntime", "numpy")
 _TRITON: Final = ("nvidia-pytriton", "onnxruntime", "numpy")
-_MLSERVER: Final = ("mlserver", "onnxruntime")
+_MLSERVER: Final = ("mlserver", "onnxruntime", "uvloop<0.22")  # newer: its workers do not start
 _LITSERVE: Final = ("litserve", "onnxruntime", "numpy")
 _BENTO: Final = ("bentoml", "onnxruntime", "numpy")
 _RAY: Final = ("ray[serve]", "onnxruntime", "numpy")
@@ -169,8 +171,8 @@ PEERS: Final = {
     for peer in (
         Peer("mosec", "Mosec, 2 workers", "mosec", _MOSEC, "raw", "/inference", _mosec, 2),
         Peer("mosec-1", "Mosec, 1 worker", "mosec", _MOSEC, "raw", "/inference", _mosec),
-        Peer("triton", "Triton, 1 instance", "triton", _TRITON, "v2-binary", _V2, _triton(1)),
-        Peer("triton-2", "Triton, 2 instances", "triton", _TRITON, "v2-binary", _V2, _triton(2)),
+        Peer("triton", "Triton, 1 instance", "triton", _TRITON, "v2-binary", _V2, _triton(1), version_of="PyTriton "),
+        Peer("triton-2", "Triton, 2 instances", "triton", _TRITON, "v2-binary", _V2, _triton(2), version_of="PyTriton "),
         Peer("mlserver", "MLServer", "mlserver", _MLSERVER, "v2-json", _V2, _mlserver(0)),
         Peer("mlserver-2", "MLServer, 2 workers", "mlserver", _MLSERVER, "v2-json", _V2, _mlserver(2)),
         Peer("litserve", "LitServe, 1 worker", "litserve", _LITSERVE, "base64", "/predict", _module("litserve_server")),
@@ -188,7 +190,7 @@ PEERS: Final = {
 }  # fmt: skip
 FRONT: Final = ("mosec", "triton", "bare", "bare-2", "echo")
 """Measured in alternation with ours, all started at once."""
-BEHIND: Final = ("mlserver", "litserve", "bentoml", "ray", "kserve")
+BEHIND: Final = ("mlserver", "litserve", "bentoml-2", "ray", "kserve-2")
 """An order of magnitude behind: one at a time, so that their idling costs nobody anything."""
 DEFAULT: Final = FRONT + BEHIND
 

@@ -58,9 +58,12 @@ def block(results: Results) -> str:
 
 
 def one_line(text: str, length_max: int = 240) -> str:
-    """Fit what a program said into a line of Markdown."""
+    """Fit what a program said into a line of Markdown: how it begins and how it ends."""
     joined = " ".join(text.replace("|", "/").replace("`", "'").split())
-    return joined if len(joined) <= length_max else joined[: length_max - 1] + "…"
+    if len(joined) <= length_max:
+        return joined
+    head = length_max // 3
+    return f"{joined[:head]} … {joined[head + 3 - length_max :]}"
 
 
 def _targets(found: list[Verdict]) -> Iterator[str]:

@@ -37,6 +37,16 @@ class Transaction:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._sizes: dict[str | None, Size] = {}
+        self._touched = False
+
+    def begin(self) -> None:
+        """Say that the next change starts."""
+        self._touched = False
+
+    def undone(self) -> None:
+        """Say that it was rolled back. A refusal touched nothing: a full store counts no more often."""
+        if self._touched:
+            self._sizes.clear()
 
     def size(self, caller: str | None = None) -> Size:
         """Jobs and bytes of one caller, or of all."""
@@ -51,12 +61,14 @@ class Transaction:
 
     def grew(self, caller: str, row_bytes: int) -> None:
         """Say that a job was inserted."""
+        self._touched = True
         for key in (None, caller):
             if (size := self._sizes.get(key)) is not None:
                 size.jobs, size.bytes = size.jobs + 1, size.bytes + row_bytes
 
     def changed(self) -> None:
         """Say that something else happened to the sizes."""
+        self._touched = True
         self._sizes.clear()
 
 
@@ -95,14 +107,15 @@ class JobDatabase:
             _alone(connection)
             transaction = Transaction(connection)
             for change in changes:
+                transaction.begin()
                 try:
                     with connection.begin_nested():
                         outcomes.append(change(transaction))
                 except SQLAlchemyError as error:
-                    transaction.changed()
+                    transaction.undone()
                     outcomes.append(Unavailable(f"jobs database: {error}"))
                 except Exception as error:  # noqa: BLE001  whoever asked for the change is told
-                    transaction.changed()
+                    transaction.undone()
                     outcomes.append(error)
         return outcomes
 

@@ -4,9 +4,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from cloud.jobs.admission import admit
 from cloud.jobs.claims import claim, finish
+from cloud.jobs.database import Transaction
 from cloud.jobs.results import remove
 from cloud.jobs.schema import ROW_OVERHEAD_BYTES
 from shared.errors import Malformed, Overloaded, Refused, Unavailable
@@ -107,6 +109,35 @@ def test_a_bound_holds_within_one_group_and_the_rest_of_it_stands(tmp_path: Path
         )
         assert [isinstance(outcome, Overloaded) for outcome in outcomes] == [False] * 3 + [True] * 2
         assert [look(database, n) is not None for n in range(1, 6)] == [True] * 3 + [False] * 2
+
+
+def test_a_change_that_was_rolled_back_is_not_counted(tmp_path: Path) -> None:
+    def broken(transaction: Transaction) -> None:
+        admit(transaction, job(9), bounded, 0.0)
+        raise Refused("by intent")
+
+    bounded = rules(jobs_max=1)
+    with opened(url_in(tmp_path)) as database:
+        _, second, third = database.write([
+            broken, lambda t: admit(t, job(1), bounded, 0.0), lambda t: admit(t, job(2), bounded, 0.0)
+        ])  # fmt: skip
+        assert second.fresh
+        assert isinstance(third, Overloaded)
+
+
+def test_a_full_store_is_counted_once_for_a_group(tmp_path: Path) -> None:
+    bounded, counted = rules(jobs_max=1), list[str]()
+    with opened(url_in(tmp_path)) as database:
+        put(database, job(1), with_=bounded)
+
+        @event.listens_for(database._engine, "before_cursor_execute")
+        def note(_connection, _cursor, statement, *_more):
+            if "count(*)" in statement:
+                counted.append(statement)
+
+        full = database.write([lambda t, n=n: admit(t, job(n), bounded, 0.0) for n in range(2, 50)])
+        assert {type(outcome) for outcome in full} == {Overloaded}
+        assert len(counted) == 2  # the caller's, and all
 
 
 def test_an_answer_that_nothing_has_room_for_fails_its_job(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ import pytest
 from aiohttp import web
 
 from cloud.api.middleware import IDENTITY, reporting
-from cloud.api.trace import NOISE_BYTES, identify
 from cloud.jobs.record import Claimed
 from cloud.jobs.routes import accepted, result_routes
 from cloud.jobs.service import Jobs
 from shared.errors import DeadlineMissed, Malformed, NotTrusted, TooLarge, Unavailable
 from shared.oip.body import HEADER_LENGTH, Encoded
+from shared.trace import NOISE_BYTES, identify
 from tests.cloud.jobs.sample import CALLER, Echo, answer_to, count, counts, rules, until, url_in
 
 Before = Callable[[Claimed], Awaitable[None]]

@@ -170,8 +170,10 @@ class ModelPool:
         `Unknown`, what its bundle is refused for, `TooLarge` or `Overloaded` for want of memory;
         then everything stays as it was.
         """
+        if self._closing:
+            raise NotLoaded("this worker is shutting down; nothing is loaded any more")
         await asyncio.to_thread(self._sources.read)
-        source = self._source(name, version) if version else self._sources.newest(name)
+        source = self._source(name, version)
         if source is None:
             raise self._unknown(name, version)
         self._unloaded.discard(source.key)
@@ -188,7 +190,7 @@ class ModelPool:
 
         What was accepted is still answered. Raises `Unknown`.
         """
-        known = self._sources.versions(name)
+        known = rising({*self._sources.versions(name), *self._table.versions(name)})
         if not known or (version is not None and version not in known):
             raise self._unknown(name, version)
         async with self._loads.turn:
@@ -204,6 +206,7 @@ class ModelPool:
     async def drain(self) -> None:
         """Take no more jobs; returns once everything accepted is answered."""
         self._closing = True
+        await self._loads.retiring.finish(hurry=True)
         async with asyncio.TaskGroup() as drains:
             for served in self._table.loaded.values():
                 drains.create_task(served.batcher.drain())
@@ -231,16 +234,16 @@ class ModelPool:
         if (failure := self._loads.failure(key)) is not None:
             again_s = failure.again_at - self._now()
             if again_s > 0:
-                return NotLoaded(f"{key} could not be loaded: {failure.reason}", again_s)
+                # its reason names files, which is for whoever may read the index
+                return NotLoaded(f"{key} could not be loaded; the index says why", again_s)
         self._loads.begin(source)
         return Loading(f"{key} is being loaded", self._loads.takes_s(key))
 
     def _missing_for(self, edge_model: str) -> HybridgeError:
-        for source in self._sources.all:
-            chosen = self._table.chosen.get(source.key.name)
-            if edge_model in source.manifest.answers_for and chosen in (None, source.key.version):
-                return self._missing(source.key.name, source.key.version)
-        if self._source(edge_model, None) is not None or self._to_start is None:
+        for key in self._sources.answering(edge_model):
+            if self._table.chosen.get(key.name) in (None, key.version):
+                return self._missing(key.name, key.version)
+        if self._sources.newest(edge_model) is not None or self._to_start is None:
             return self._missing(edge_model, None)
         there = ", ".join(sorted(self._table.answering)) or "none"
         return Unknown(f"no model here answers for {edge_model[:64]!r}; there are {there}")

@@ -38,6 +38,7 @@ class Sources:
         self._models, self._folder, self._bundles_max = models, folder, bundles_max
         self._found: dict[Key, Source] = {}
         self._versions: dict[str, tuple[str, ...]] = {}
+        self._answering: dict[str, list[Key]] = {}
         self._manifests: dict[Path, tuple[Stamp, Manifest]] = {}
         self.refused: list[Refused] = []
         """What is wrong with bundles of the configuration."""
@@ -71,12 +72,16 @@ class Sources:
             elif other.settings.bundle.resolve() != path.resolve():
                 broken[path.name] = f"{other.settings.bundle} is {source.key} too; remove one"
         versions: dict[str, list[str]] = {}
-        for key in found:
+        answering: dict[str, list[Key]] = {}
+        for key, source in found.items():
             versions.setdefault(key.name, []).append(key.version)
+            for edge_model in source.manifest.answers_for:
+                answering.setdefault(edge_model, []).append(key)
         paths = {source.settings.bundle for source in found.values()}
         self._manifests = {path: kept for path, kept in self._manifests.items() if path in paths}
         self._found, self.broken, self.refused = found, broken, refused
         self._versions = {name: rising(each) for name, each in versions.items()}
+        self._answering = answering
 
     @property
     def all(self) -> tuple[Source, ...]:
@@ -92,6 +97,10 @@ class Sources:
     def newest(self, name: str) -> Source | None:
         versions = self._versions.get(name)
         return None if versions is None else self._found[Key(name, versions[-1])]
+
+    def answering(self, edge_model: str) -> Sequence[Key]:
+        """Who would take its escalations."""
+        return self._answering.get(edge_model, ())
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Rising."""

@@ -316,6 +316,19 @@ def test_a_known_model_loads_when_first_asked_for_and_only_once(
     assert [r.model for r in caplog.records if r.msg == "model_loaded"] == ["tiny", "other"]
 
 
+def test_an_escalation_has_its_model_loaded_too(tmp_path: Path) -> None:
+    tiny(tmp_path, "big", answers_for=("small",))
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            with pytest.raises(Loading, match=r"big 1.0.0 is being loaded"):
+                pool.answering("small")
+            await loaded(pool, "big")
+            assert pool.answering("small").name == "big"
+
+    play(scenario)
+
+
 def test_asking_for_a_version_by_number_does_not_move_the_name(tmp_path: Path) -> None:
     tiny(tmp_path, version="2.0.0")
 
@@ -375,8 +388,45 @@ def test_a_pool_that_closes_begins_no_loads(tmp_path: Path) -> None:
             await pool.drain()
             with pytest.raises(NotLoaded, match="is not loaded, and this worker is shutting down"):
                 pool.find("other")
+            with pytest.raises(NotLoaded, match="shutting down"):
+                await pool.load("other")
             with pytest.raises(Unavailable, match="shutting down"):
                 await label(pool.find("tiny"))
+
+    play(scenario)
+
+
+def test_a_version_whose_bundle_is_gone_can_be_unloaded(tmp_path: Path) -> None:
+    tiny(tmp_path, "other")
+
+    async def scenario() -> None:
+        async with running(tiny(tmp_path), folder=tmp_path) as pool:
+            await pool.load("other")
+            shutil.rmtree(tmp_path / "other-1.0.0")
+            await pool.load("tiny")  # looks through the folder
+            assert state(pool, "other") == ("READY", "")
+            await pool.unload("other")
+            with pytest.raises(Unknown):
+                pool.find("other")
+
+    play(scenario)
+
+
+def test_draining_answers_what_a_replaced_version_accepted(tmp_path: Path) -> None:
+    for version in ("1.0.0", "2.0.0"):
+        fashion(tmp_path, version)
+    golden = open_bundle(tmp_path / "fashion-cloud-1.0.0").golden.inputs
+
+    async def scenario() -> None:
+        first = tmp_path / "fashion-cloud-1.0.0"
+        async with running(first, folder=tmp_path, versions_max=1) as pool:
+            old = pool.find("fashion-cloud")
+            await pool.load("fashion-cloud")
+            asked = [asyncio.create_task(old.batcher.infer(golden[:8], 1e12)) for _ in range(50)]
+            await asyncio.sleep(0)
+            await pool.drain()
+            assert all(task.done() for task in asked)
+            assert len(await asyncio.gather(*asked)) == 50
 
     play(scenario)
 
@@ -532,7 +582,9 @@ def test_after_a_failure_requests_start_no_other_load_for_a_while(tmp_path: Path
                 pool.find("bad")
             await loaded(pool, "bad")
             clock.now += 10
-            with pytest.raises(NotLoaded, match=r"could not be loaded: .* has sha256") as told:
+            with pytest.raises(
+                NotLoaded, match=r"bad 1.0.0 could not be loaded; the index"
+            ) as told:
                 pool.find("bad")
             assert told.value.retry_after_s == pytest.approx(20)
             assert not pool._loads._under_way
@@ -619,8 +671,9 @@ def test_a_model_that_grows_past_the_quota_is_closed_again(tmp_path: Path) -> No
             with pytest.raises(TooLarge, match=r"b 1.0.0 needs 953.7 MiB"):
                 await pool.load("b")
             assert [served.name for served in pool.served] == ["a"]
-            with pytest.raises(NotLoaded, match=r"953.7 MiB"):
+            with pytest.raises(NotLoaded, match="could not be loaded"):
                 pool.find("b")
+            assert "953.7 MiB" in state(pool, "b")[1]
             assert b.exists()
 
     play(scenario)
@@ -641,7 +694,7 @@ def test_a_busy_model_is_not_unloaded_for_another(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             with pytest.raises(Overloaded, match="has work in hand; try again"):
                 await pool.load("b")
-            with pytest.raises(NotLoaded, match="has work in hand") as told:
+            with pytest.raises(NotLoaded, match="could not be loaded") as told:
                 pool.find("b")
             assert told.value.retry_after_s is not None
             assert told.value.retry_after_s <= 1.0

@@ -80,7 +80,7 @@ class Service:
             fronting(parts, config.api, port, shared=place is not None) as front,
             broker_running(config.broker) as address,
             self._models(),
-            worker_ready(config, address, tier.pool, tier.inference, self._metrics) as worker,
+            worker_ready(config, address, tier, self._metrics) as worker,
         ):
             self._address, self._worker = address, worker
             await tier.jobs.open()
@@ -140,8 +140,7 @@ class Service:
             await self._tier.start()
             yield
         finally:
-            await self._tier.pool.close()
-            self._tier.log.close()
+            await self._tier.close()
 
     async def _serve(self, front: Front, address: BrokerAddress, worker: Worker) -> bool:
         tier = self._tier

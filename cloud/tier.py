@@ -1,11 +1,14 @@
 """The inference tier of one process, without sockets: models, and what stands around them."""
 
+import asyncio
+
 from cloud.config import Config
 from cloud.gateway.counts import GatewayCounts
 from cloud.gateway.gateway import Gateway
 from cloud.jobs.answering import OipAnswering
 from cloud.jobs.counts import JobCounts
 from cloud.jobs.service import Jobs
+from cloud.monitoring.answer_log import AnswerLog
 from cloud.monitoring.inference_log import InferenceLog
 from cloud.monitoring.metrics import Metrics
 from cloud.monitoring.recent_load import RecentLoad
@@ -39,7 +42,8 @@ class Tier:
             config.jobs_url, config.jobs,
             OipAnswering(self.pool.find, self.inference, config.api.calls), JobCounts(registry),
         )  # fmt: skip
-        self.log = InferenceLog(config.inference_log, config.state_dir, registry)
+        self._log = InferenceLog(config.inference_log, config.state_dir, registry)
+        self.log = AnswerLog(self._log)
         self.load = RecentLoad()
 
     async def start(self) -> None:
@@ -47,7 +51,12 @@ class Tier:
         await self.pool.start()
         for served in self.pool.served:
             self.inference.guard(served)  # a rule that does not fit its model is known now
-        self.log.start()
+        self._log.start()
+
+    async def close(self) -> None:
+        """Every model, and the log's last lines."""
+        await self.pool.close()
+        await asyncio.to_thread(self._log.close)
 
     def tick(self, now: float) -> None:
         """Called about once a second."""

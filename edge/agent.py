@@ -222,6 +222,7 @@ class Agent:
             id=sample.id, model=self._model, model_version=self._version, reason=answer.route,
             budget_ms=0, captured_at=sample.captured_at, edge_label=answer.label,
             edge_confidence=answer.confidence, payload=self._encoder.encode(sample.tensor),
+            traceparent=sample.traceparent,
         )  # fmt: skip
         age_s = time.monotonic() - sample.arrived
         deadline_s = self._journal.now() - age_s + self._asynchronous_s

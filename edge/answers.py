@@ -24,6 +24,7 @@ class Sample:
     arrived: float  # by `time.monotonic`; latencies count from here
     origin: str = ""  # which source it came from: "api", "folder:/data/in", "replay:test.npz"
     position: str = ""  # where in that source: a file name, an index
+    traceparent: str = ""  # W3C Trace Context of whoever asked; goes on to the cloud
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from pydantic.json_schema import models_json_schema
 from cloud.api import problems, schemas
 from cloud.api.encodings import ENCODINGS
 from cloud.api.routes import Answer, Query, Route
-from cloud.api.trace import REQUEST_ID, TRACEPARENT
 from shared import __version__
 from shared.oip.body import HEADER_LENGTH
+from shared.trace import REQUEST_ID, TRACEPARENT
 
 Json = dict[str, Any]
 

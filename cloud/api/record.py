@@ -1,15 +1,12 @@
 """What is noted of each call, whatever its lane: stage times, statistics, load, the inference log."""
 
-import time
 from dataclasses import dataclass
 
 from cloud.api.statistics import CallStatistics
-from cloud.monitoring.inference_log import InferenceLog
-from cloud.monitoring.input_range import InputRange
-from cloud.monitoring.log_entry import Entry, StageMs
+from cloud.monitoring.answer_log import AnswerLog
+from cloud.monitoring.log_entry import StageMs
 from cloud.monitoring.recent_load import RecentLoad
 from cloud.monitoring.stage_times import StageTimes
-from cloud.serving.caches.content import digest_of
 from cloud.serving.inference import Answer
 from cloud.serving.job import Priority, Rows
 from cloud.serving.served import Served
@@ -32,7 +29,7 @@ class Record:
 
     def __init__(
         self, stage: StageTimes, statistics: CallStatistics, load: RecentLoad,
-        log: InferenceLog | None,
+        log: AnswerLog | None,
     ) -> None:  # fmt: skip
         self._network, self._decode, self._encode = (
             stage["network"],
@@ -59,8 +56,12 @@ class Record:
         )  # fmt: skip
         if priority is Priority.INTERACTIVE:
             self._load.observe(total_s)
-        if self._log is not None and self._log.sampled(request_id):
-            self._write(served, rows, priority, answer, took, request_id, trace, caller)
+        if self._log is not None and self._log.picks(request_id, answer):
+            stages = StageMs(
+                took.network_s * _MS, took.decode_s * _MS, queue_s * _MS, run_s * _MS,
+                took.encode_s * _MS,
+            )  # fmt: skip
+            self._log.answered(served, rows, priority, answer, request_id, trace, caller, stages)
 
     def failed(
         self, served: Served, priority: Priority, error: Exception, total_s: float,
@@ -68,41 +69,5 @@ class Record:
     ) -> None:  # fmt: skip
         """Of a call that found its model: refused, too late, or a fault."""
         self._statistics.failed(served.name, served.version, total_s)
-        log = self._log
-        if log is not None and (log.sampled(request_id) or log.notable()):
-            entry = Entry(
-                time.time(), request_id, _trace_id(trace), caller, served.name, served.version, priority, 0,
-                error=type(error).__name__,
-            )  # fmt: skip
-            log.write(entry)
-
-    def _write(
-        self, served: Served, rows: Rows, priority: Priority, answer: Answer, took: Took,
-        request_id: str, trace: str, caller: str,
-    ) -> None:  # fmt: skip
-        log = self._log
-        assert log is not None
-        probabilities = answer.outputs.probabilities
-        row = int(probabilities.max(axis=-1).argmin())  # the least confident one
-        label = int(probabilities[row].argmax())
-        confidence = float(probabilities[row, label])
-        marks = InputRange(served.manifest, log.range_margin).marks(rows)
-        if confidence < log.low_confidence_below:
-            marks = ("low_confidence", *marks)
-        stages = StageMs(
-            took.network_s * _MS, took.decode_s * _MS, answer.queue_s * _MS, answer.run_s * _MS,
-            took.encode_s * _MS,
-        )  # fmt: skip
-        log.write(
-            Entry(
-                time.time(), request_id, _trace_id(trace), caller, served.name, served.version, priority,
-                len(rows), digest_of(rows), served.manifest.labels[label], confidence,
-                answer.source, None, stages, marks,
-            ),
-            rows,
-        )  # fmt: skip
-
-
-def _trace_id(trace: str) -> str:
-    """Of a `traceparent`, or the id itself."""
-    return trace.split("-")[1] if "-" in trace else trace
+        if self._log is not None:
+            self._log.failed(served, priority, error, request_id, trace, caller)

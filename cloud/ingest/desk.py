@@ -7,17 +7,20 @@ import numpy as np
 
 from cloud.ingest.decode import Received
 from cloud.ingest.memory import AnswerMemory
+from cloud.monitoring.answer_log import AnswerLog
+from cloud.monitoring.log_entry import StageMs
 from cloud.monitoring.metrics import Metrics
 from cloud.serving.batch_queue import QueueFull
 from cloud.serving.batcher import Draining
 from cloud.serving.inference import Inference
+from cloud.serving.job import Priority
 from cloud.serving.model import UnknownDictionary
 from cloud.serving.pool import ModelPool
 from cloud.store.feedback import Feedback, Key
 from cloud.store.lookup import AnswerLookup
 from shared.errors import DeadlineMissed, Refused, Unavailable, Unknown
 from shared.logs import OncePer
-from shared.wire.envelope import CloudAnswer, Downlink, Escalation, Refusal, RefusalCode
+from shared.wire.envelope import CloudAnswer, Downlink, Refusal, RefusalCode
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +34,11 @@ _LOG_PERIOD_S = 60.0
 class Desk:
     def __init__(
         self, pool: ModelPool, inference: Inference, memory: AnswerMemory, lookup: AnswerLookup,
-        metrics: Metrics,
+        metrics: Metrics, log: AnswerLog | None = None,
     ) -> None:  # fmt: skip
         self._pool, self._inference = pool, inference
         self._memory, self._lookup, self._metrics = memory, lookup, metrics
+        self._log = log
         self._once = OncePer(_LOG_PERIOD_S)
 
     async def reply(self, received: Received, now: float) -> tuple[Downlink, Feedback | None]:
@@ -47,7 +51,7 @@ class Desk:
             self._metrics.duplicates.inc()
             return known, None
         try:
-            answer = await self._fresh(received.escalation, now)
+            answer = await self._fresh(received, now)
         except Exception as error:  # noqa: BLE001  every escalation gets a reply
             refusal = self._refusal(received, error)
             self._metrics.refused[refusal.code].inc()
@@ -66,14 +70,14 @@ class Desk:
             self._memory.keep(key, known)
         return known
 
-    async def _fresh(self, escalation: Escalation, now: float) -> CloudAnswer:
+    async def _fresh(self, received: Received, now: float) -> CloudAnswer:
+        escalation = received.escalation
         served = self._pool.answering(escalation.model)
         started = time.perf_counter()
-        pixels = served.model.decode(escalation.payload)
-        self._metrics.stage["decode"].observe(time.perf_counter() - started)
-        answer = await self._inference.answer(
-            served, pixels[None], now + escalation.budget_ms / 1e3
-        )
+        rows = served.model.decode(escalation.payload)[None]
+        decode_s = time.perf_counter() - started
+        self._metrics.stage["decode"].observe(decode_s)
+        answer = await self._inference.answer(served, rows, now + escalation.budget_ms / 1e3)
         if answer.source == "rule":  # the device has a model, which knows better than a rule
             raise Unavailable(f"{served.name} cannot answer for now")
         probabilities = answer.outputs.probabilities[0]
@@ -81,6 +85,13 @@ class Desk:
         self._metrics.stage["model"].observe(answer.run_s)
         if not np.isfinite(probabilities).all():
             raise Refused(f"{served.name}: no finite answer to this sample")
+        sample = str(escalation.id)
+        if self._log is not None and self._log.picks(sample, answer):
+            self._log.answered(
+                served, rows, Priority.INTERACTIVE, answer, sample, escalation.traceparent,
+                received.device,
+                StageMs(decode=decode_s * 1e3, queue=answer.queue_s * 1e3, model=answer.run_s * 1e3),
+            )  # fmt: skip
         return CloudAnswer(
             escalation.id, served.name, served.version, probabilities,
             round(answer.queue_s * 1e3, 3), round(answer.run_s * 1e3, 3),

@@ -13,11 +13,10 @@ from cloud.ingest.downlink import Downlink
 from cloud.ingest.inbox import Inbox
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
-from cloud.serving.inference import Inference
-from cloud.serving.pool import ModelPool
 from cloud.store.feedback import Bounds, FeedbackTable, Written
 from cloud.store.lookup import AnswerLookup
 from cloud.store.writer import FeedbackWriter
+from cloud.tier import Tier
 from shared.mqtt.link import Link
 from shared.mqtt.settings import LinkSettings
 from shared.topics import ESCALATIONS_SHARED
@@ -104,8 +103,7 @@ class Worker:
 async def worker_ready(
     config: Config,
     address: BrokerAddress,
-    pool: ModelPool,
-    inference: Inference,
+    tier: Tier,
     metrics: Metrics,
 ) -> AsyncIterator[Worker]:
     """A worker over an opened feedback store, which closes behind it."""
@@ -114,7 +112,7 @@ async def worker_ready(
     lookup = AnswerLookup(table)
     try:
         memory = AnswerMemory(config.ingest.remembered_max)
-        desk = Desk(pool, inference, memory, lookup, metrics)
+        desk = Desk(tier.pool, tier.inference, memory, lookup, metrics, tier.log)
         yield Worker(config, address, table, desk, metrics)
     finally:
         lookup.close()

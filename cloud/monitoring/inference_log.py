@@ -73,6 +73,7 @@ class InferenceLog(Collector):
         """`sampled(request_id)`: whether this request is one of the share, 0.2 us."""
         self.low_confidence_below = settings.low_confidence_below
         self.range_margin = settings.range_margin
+        self.keeps_payloads = settings.payload != "never"
         registry.register(self)
 
     def start(self) -> None:

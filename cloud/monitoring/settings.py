@@ -19,8 +19,8 @@ class InferenceLogSettings(Section):
     """Of the requests, picked by a hash of their ids: every worker that sees one, and every retry
     of it, picks the same. One in a hundred shows a shift within minutes and costs nothing."""
     notable_per_s: Rate = 10.0
-    """Errors and unsure answers a second that are logged although they were not picked. Enough to
-    see what goes on; an outage must not fill the disk."""
+    """Errors a second that are logged although they were not picked; unsure answers too, where
+    `payload` keeps their inputs. Enough to see what goes on; an outage must not fill the disk."""
     lines_per_s_max: Rate = 1000.0
     """Lines a second in all; the rest is counted as dropped. A thousand take 1% of a processor."""
     pending_max: Annotated[int, Field(gt=0, le=1_000_000)] = 2048

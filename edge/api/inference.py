@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import os
 import time
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from shared.oip.body import HEADER_LENGTH
 from shared.oip.request import InferRequest, decode_request
 from shared.oip.response import encode_response
 from shared.oip.signature import inputs_for, model_metadata, server_metadata
+from shared.trace import NOISE_BYTES, TRACEPARENT, identify, parse_traceparent
 
 MODEL = "/v2/models/{model}"
 VERSION = MODEL + "/versions/{version}"
@@ -70,7 +72,7 @@ class InferenceRoutes:
         asked = await _decoded(body, request.headers.get(HEADER_LENGTH))
         wanted = asked.wanted([spec.name for spec in predictions.OUTPUTS])
         wait = predictions.wait_of(asked.parameters, self._limits.wait_ms_max)
-        samples = self._samples(asked)
+        samples = self._samples(asked, _trace_of(request))
         answers = await _settled(samples, self._answering)
         if wait.within_s:
             answers = await self._finals(answers, wait.within_s)
@@ -78,7 +80,7 @@ class InferenceRoutes:
         encoded = encode_response(response, wanted)
         return web.Response(body=encoded.body, headers=encoded.headers)
 
-    def _samples(self, asked: InferRequest) -> list[Sample]:
+    def _samples(self, asked: InferRequest, traceparent: str) -> list[Sample]:
         """One for each row, with views into the request's body."""
         signature = predictions.signature(self._answering.manifest, self._inspectable.engine)
         rows = inputs_for(signature, asked, self._limits.rows_max)[0].array
@@ -90,6 +92,7 @@ class InferenceRoutes:
                 arrived=time.monotonic(),
                 origin="api",
                 position=asked.id and f"{asked.id}[{index}]",
+                traceparent=traceparent,
             )
             for index, row in enumerate(rows)
         ]
@@ -121,6 +124,14 @@ class InferenceRoutes:
     def _require_ready(self) -> None:
         if not self._answering.ready:
             raise Unavailable("the model is not loaded yet, or the agent is shutting down")
+
+
+def _trace_of(request: web.Request) -> str:
+    """The request's `traceparent`, whose trace the cloud's answer joins; "" where there is none."""
+    sent = request.headers.getall(TRACEPARENT, [])
+    if len(sent) != 1 or parse_traceparent(sent[0]) is None:
+        return ""
+    return identify(None, sent[0], os.urandom(NOISE_BYTES)).traceparent
 
 
 async def _decoded(body: bytes, header_length: str | None) -> InferRequest:

@@ -16,6 +16,7 @@ from edge.telemetry.counters import Counters
 from shared.errors import (
     DeadlineMissed,
     Disconnected,
+    Forbidden,
     HybridgeError,
     InUse,
     Malformed,
@@ -37,6 +38,7 @@ TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
     TooLarge: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large"),
     Unknown: (HTTPStatus.NOT_FOUND, "unknown"),
     NotTrusted: (HTTPStatus.FORBIDDEN, "not-trusted"),
+    Forbidden: (HTTPStatus.FORBIDDEN, "forbidden"),
     InUse: (HTTPStatus.CONFLICT, "in-use"),
     Refused: (HTTPStatus.BAD_REQUEST, "refused"),
     Overloaded: (HTTPStatus.SERVICE_UNAVAILABLE, "overloaded"),

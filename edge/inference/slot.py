@@ -18,7 +18,7 @@ from shared.bundle.manifest import Manifest
 from shared.bundle.reader import Bundle, open_bundle
 from shared.engines.apart import choose_apart
 from shared.engines.engine import Session
-from shared.errors import Overloaded
+from shared.errors import Malformed, Overloaded
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +82,8 @@ def open_slot(path: Path, engine: str, cache_dir: Path) -> Slot:
     `Unavailable` when none can run here.
     """
     bundle = open_bundle(path)
+    if bundle.manifest.task != "classify" or bundle.manifest.backbone is not None:
+        raise Malformed(f"{path}: a part of a cut model; a device runs whole ones")
     wanted = None if engine == "auto" else engine
     # In a child process: the runtimes that lose would otherwise stay in this one's memory.
     choice = choose_apart(bundle, wanted=wanted, cache_dir=cache_dir, batch_max=1)

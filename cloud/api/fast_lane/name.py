@@ -6,7 +6,7 @@ Most callers send neither, and then both are noise: half a microsecond instead o
 import os
 from typing import NamedTuple
 
-from cloud.api.trace import NOISE_BYTES, REQUEST_ID, TRACEPARENT, identify
+from shared.trace import NOISE_BYTES, REQUEST_ID, TRACEPARENT, identify
 
 _AT_ONCE = 128
 _DIGITS = 2 * NOISE_BYTES

@@ -7,8 +7,9 @@ holds a key and a value for each layer, head and token: 2 * layers * kv_heads * 
 """
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+import re
+from dataclasses import astuple, dataclass
+from typing import Literal, cast, get_args
 
 from shared.errors import Malformed, TooLarge
 
@@ -17,11 +18,19 @@ BYTES_OF: dict[str, float] = {
 }  # fmt: skip
 Precision = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 RESERVE = 0.3
+SHARDS_MAX = 8
+"""Devices of one copy: what one machine has."""
+_BOUND = 2**40
+"""Of any count that is given: beyond it is a slip of the keyboard."""
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}  # fmt: skip
+
+_COUNTS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 
 
 @dataclass(frozen=True, slots=True)
 class KvCache:
-    """Of a decoder. `tokens`: of one sequence, prompt and answer together."""
+    """Of a decoder. `tokens`: of one sequence, prompt and answer together. Raises `Malformed`."""
 
     layers: int
     kv_heads: int  # fewer than the query's with grouped-query attention
@@ -29,6 +38,10 @@ class KvCache:
     tokens: int
     sequences: int  # at once
     precision: Precision = "fp16"
+
+    def __post_init__(self) -> None:
+        if not all(0 < value <= _BOUND for value in astuple(self)[:5]):
+            raise Malformed(f"KV cache: want five counts above 0 and up to {_BOUND}")
 
     @property
     def bytes(self) -> int:
@@ -38,7 +51,7 @@ class KvCache:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of one copy of a model on one device."""
+    """Bytes of one copy of a model."""
 
     weights: int
     activations: int
@@ -50,20 +63,22 @@ class Memory:
         return self.weights + self.activations + self.kv_cache + self.reserve
 
 
+def weights_bytes(parameters: int, precision: Precision) -> int:
+    """Raises `Malformed`."""
+    if not 0 < parameters <= _BOUND * 8:
+        raise Malformed(f"parameters: want a count above 0 and up to {_BOUND * 8}")
+    return math.ceil(parameters * BYTES_OF[precision])
+
+
 def memory(
-    parameters: int,
-    precision: Precision,
-    *,
-    activation_bytes_a_row: int = 0,
-    batch: int = 1,
-    kv_cache: KvCache | None = None,
-    reserve: float = RESERVE,
+    weights: int, *, activations: int = 0, kv_cache: KvCache | None = None, reserve: float = RESERVE
 ) -> Memory:
-    """`reserve` is the share of the whole that stays free. Raises `Malformed`."""
-    if parameters <= 0 or activation_bytes_a_row < 0 or batch <= 0 or not 0 <= reserve < 1:
-        raise Malformed("parameters and batch must be above 0, the reserve in 0..1 (below 1)")
-    weights = math.ceil(parameters * BYTES_OF[precision])
-    activations = activation_bytes_a_row * batch
+    """`activations` of the largest batch, bytes; `reserve`: share of the whole that stays free.
+
+    Raises `Malformed`.
+    """
+    if weights <= 0 or activations < 0 or not 0 <= reserve < 1:
+        raise Malformed("weights must be above 0, activations not below, the reserve in [0, 1)")
     cache = kv_cache.bytes if kv_cache is not None else 0
     used = weights + activations + cache
     return Memory(weights, activations, cache, math.ceil(used / (1 - reserve)) - used)
@@ -71,10 +86,15 @@ def memory(
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """`copies` answer the load; each takes `devices_a_copy` whole, or shares one with others."""
+    """`copies` answer the load; each takes `devices_a_copy` devices whole, and one in `spare` more
+    than the rate needs stands in for one that fails.
+    """
 
     copies: int
-    copies_a_device: int
+    spare: int
+    copies_that_fit: int
+    """On one device, by memory; 0 where a copy takes several. They would share its compute, so
+    they serve more models, not more requests."""
     devices_a_copy: int
     devices: int
 
@@ -87,15 +107,15 @@ def fleet(
     qps_at_sla: float,
     load_max: float = 0.8,
     spare: int = 1,
-    shards_max: int = 8,
+    shards_max: int = SHARDS_MAX,
 ) -> Fleet:
-    """Devices for `qps`, when one copy answers `qps_at_sla` within its SLA and has a device's whole
-    compute; copies that fit beside each other still share it, so they count as one in rate.
+    """Devices for `qps`, when one copy with its devices to itself answers `qps_at_sla` within its SLA.
 
-    Raises `Malformed`, or `TooLarge` for a model that `shards_max` devices do not hold.
+    `load_max`: share of that which is planned for. Raises `Malformed`, or `TooLarge` for a model
+    that `shards_max` devices do not hold.
     """
-    if min(device_bytes, qps, qps_at_sla, load_max) <= 0 or spare < 0:
-        raise Malformed("device memory, QPS, QPS at the SLA and load must be above 0")
+    if min(device_bytes, qps, qps_at_sla) <= 0 or not 0 < load_max <= 1 or spare < 0:
+        raise Malformed("device memory, QPS and QPS at the SLA must be above 0, the load in (0, 1]")
     shards = math.ceil(one.total / device_bytes)
     if shards > shards_max:
         raise TooLarge(
@@ -104,4 +124,43 @@ def fleet(
         )
     copies = math.ceil(qps / (qps_at_sla * load_max) - 1e-9) + spare
     beside = device_bytes // one.total if shards == 1 else 0
-    return Fleet(copies, int(beside), shards, copies * shards)
+    return Fleet(copies, spare, int(beside), shards, copies * shards)
+
+
+def precision_named(text: str) -> Precision:
+    """Raises `Malformed`."""
+    for name in get_args(Precision):
+        if text == name:
+            return cast("Precision", name)
+    raise Malformed(f"precision {text[:20]!r}: want one of {', '.join(BYTES_OF)}")
+
+
+def parse_count(text: str) -> int:
+    """`7G`, `207k`, `1.5M`, `7000000`. Raises `Malformed`."""
+    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGBT]?)\s*", text[:40].upper())
+    if found is None or (count := int(float(found[1]) * _COUNTS[found[2]])) <= 0:
+        raise Malformed(f"{text[:40]!r}: want a count, such as 207k, 7G or 7000000")
+    return count
+
+
+def parse_bytes(text: str) -> int:
+    """`24GiB`, `80 GB`, `1.5G`, `1048576`. Raises `Malformed`."""
+    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?I?)B?\s*", text[:40].upper())
+    unit = None if found is None else _UNITS.get(found[2])
+    if found is None or unit is None or (size := int(float(found[1]) * unit)) <= 0:
+        raise Malformed(f"{text[:40]!r}: want bytes, such as 24GiB, 80GB or 1048576")
+    return size
+
+
+def parse_kv(text: str, precision: Precision = "fp16") -> KvCache:
+    """`layers,kv-heads,head-size,tokens,sequences`. Raises `Malformed`."""
+    words = text[:200].split(",")
+    if len(words) != 5 or not all(
+        word.strip().isascii() and word.strip().isdigit() for word in words
+    ):
+        raise Malformed(
+            f"--kv {text[:60]!r}: want layers,kv-heads,head-size,tokens,sequences, such as "
+            "32,8,128,4096,16"
+        )
+    layers, heads, size, tokens, sequences = (int(word[:14]) for word in words)
+    return KvCache(layers, heads, size, tokens, sequences, precision)

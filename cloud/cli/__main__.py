@@ -6,6 +6,8 @@ import typer
 
 from cloud.cli.batch import batch
 from cloud.cli.broker import broker
+from cloud.cli.budget import budget
+from cloud.cli.capacity import capacity
 from cloud.cli.demo import demo
 from cloud.cli.doctor import doctor
 from cloud.cli.job import job
@@ -22,6 +24,8 @@ app.command()(demo)
 app.command()(doctor)
 app.add_typer(batch, name="batch")
 app.add_typer(broker, name="broker")
+app.add_typer(budget, name="budget")
+app.add_typer(capacity, name="capacity")
 app.add_typer(job, name="job")
 app.add_typer(key, name="key")
 app.add_typer(model, name="model")

@@ -35,12 +35,13 @@ class Pace:
         self._running: list[float] = []  # when each will end
         self._ended_at = 0.0
         self._behind = False
+        self._revision = -1  # none read yet
         self.read_curve()
 
     def read_curve(self) -> bool:
         """Make new tables if the curve has learnt; whether it has."""
         curve, rules = self._curve, self._rules
-        if hasattr(self, "_revision") and self._revision == curve.revision:
+        if self._revision == curve.revision:
             return False
         self._revision = curve.revision
         self.cost_s = [0.0, *(curve.cost_s(rows + 1) for rows in range(rules.size_max))]

@@ -61,3 +61,4 @@ class Tier:
     def tick(self, now: float) -> None:
         """Called about once a second."""
         self.load.tick(now, self.pool.busy_s)
+        self._log.flush()

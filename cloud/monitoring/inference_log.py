@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -30,7 +30,9 @@ log = logging.getLogger(__name__)
 
 PAYLOAD_BYTES_MAX = 256 * 1024  # of one input: it is copied on the event loop
 _PAYLOADS_PENDING_MAX = 64
-_LINES_AT_ONCE = 64
+_TOGETHER = 16  # lines that change threads at once
+
+_Line = tuple[Entry, Rows | None]
 
 
 @dataclass(slots=True)
@@ -61,7 +63,8 @@ class InferenceLog(Collector):
         self._settings, self._folder, self._now = settings, folder, now
         self._notable = Allowance(settings.notable_per_s, now())
         self._lines = Allowance(settings.lines_per_s_max, now())
-        self._queue: SimpleQueue[tuple[Entry, Rows | None] | None] = SimpleQueue()
+        self._together: list[_Line] = []
+        self._queue: SimpleQueue[list[_Line] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="inference-log", daemon=True)
         self._closed = False
         self._failing: set[str] = set()  # what was told to fail, until it works again
@@ -85,16 +88,28 @@ class InferenceLog(Collector):
 
     def write(self, entry: Entry, rows: Rows | None = None) -> None:
         """Never waits, never raises. `rows` are kept only where `payload` asks for them."""
-        if self._closed or self._queue.qsize() >= self._settings.pending_max:
+        pending = len(self._together) + self._queue.qsize() * _TOGETHER
+        if self._closed or pending >= self._settings.pending_max:
             self.counts.dropped += 1
         elif self._lines.take(self._now()):
-            self._queue.put((entry, self._payload(entry, rows)))
+            self._together.append((entry, self._payload(entry, rows)))
+            if len(self._together) >= _TOGETHER:
+                self.flush()
         else:
             self.counts.dropped += 1
+
+    def flush(self) -> None:
+        """Hand what was written to the thread. To be called about once a second: each time costs
+        the event loop a change of threads, which is ten times what a line is.
+        """
+        if self._together:
+            self._queue.put(self._together)
+            self._together = []
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write what waits, then stop; a disk that hangs is left behind after `timeout_s`."""
         self._closed = True
+        self.flush()
         self._queue.put(None)
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
@@ -118,7 +133,10 @@ class InferenceLog(Collector):
             entry.confidence is None or entry.confidence >= self.low_confidence_below
         ):  # fmt: skip
             return None
-        if rows.nbytes > PAYLOAD_BYTES_MAX or self._queue.qsize() >= _PAYLOADS_PENDING_MAX:
+        if (
+            rows.nbytes > PAYLOAD_BYTES_MAX
+            or self._queue.qsize() * _TOGETHER >= _PAYLOADS_PENDING_MAX
+        ):
             self.counts.payloads_dropped += 1
             return None
         return rows.copy()  # they may lie in a buffer that is used again
@@ -142,19 +160,10 @@ class InferenceLog(Collector):
         if self._lock is not None:
             os.close(self._lock)
 
-    def _take(self) -> tuple[list[tuple[Entry, Rows | None]], bool]:
-        """What waits, at least one; whether more may come."""
-        taken: list[tuple[Entry, Rows | None]] = []
-        item = self._queue.get()
-        while item is not None:
-            taken.append(item)
-            if len(taken) == _LINES_AT_ONCE:
-                return taken, True
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return taken, True
-        return taken, False
+    def _take(self) -> tuple[list[_Line], bool]:
+        """What waits, at least one, unless nothing comes any more; whether more may come."""
+        taken = self._queue.get()
+        return (taken, True) if taken is not None else ([], False)
 
     def _append(self, lines: list[bytes]) -> None:
         try:

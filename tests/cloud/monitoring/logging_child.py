@@ -40,6 +40,7 @@ def with_little_room(folder: Path) -> None:
     made.start()
     for number in range(500):
         made.write(numbered(number))
+    made.flush()
     while made.counts.written + made.counts.lost < 500:
         time.sleep(0)  # the log's thread has its turn
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

@@ -145,6 +145,8 @@ class Batcher:
 
     def _flush(self) -> None:
         """One batch on this loop, or one for each lane that is free."""
+        if self._lanes_free == 0:
+            return  # another one came first
         self._armed = False
         while batch := self._next():
             if not self._is_long(batch):

@@ -596,6 +596,26 @@ def test_with_lanes_so_many_batches_run_at_once() -> None:
     asyncio.run(scenario())
 
 
+def test_jobs_that_answers_bring_do_not_get_more_lanes_than_there_are() -> None:
+    async def scenario() -> None:
+        b = batcher(model, QUICK, real_time=True, size_max=1, lanes=2)
+        submitted(b, first := Told(1))
+        await model.running()
+        more = [Told(2), Told(3), Told(4)]
+        first.then = lambda: submitted(b, *more)
+        model.go.release()
+        await model.running()
+        await model.running()
+        await asyncio.sleep(0)
+        assert b.depth == 1
+        model.go.release(3)
+        await b.drain()
+        assert [job.said for job in more] == [[[4]], [[6]], [[8]]]
+
+    model = Held()
+    asyncio.run(scenario())
+
+
 def test_draining_waits_for_every_lane() -> None:
     async def scenario() -> None:
         b = batcher(model, QUICK, real_time=True, size_max=1, lanes=2)

@@ -120,4 +120,4 @@ def test_the_api_is_as_it_says(folder: Path, tmp_path: Path) -> None:
 @lanes
 def test_the_api_is_as_it_says_at_length(folder: Path, tmp_path: Path, lane: str) -> None:
     with server(folder, lane, with_jobs=True) as running:
-        fuzz(running, tmp_path, examples=60)
+        fuzz(running, tmp_path, examples=20)

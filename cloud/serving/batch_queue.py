@@ -274,7 +274,7 @@ class BatchQueue(Generic[J]):
         """With background jobs, or make it of them."""
         pace = self._pace
         if batch.jobs:
-            rows_max = pace.filled(batch.rows, batch.limit - now)
+            rows_max = pace.filled(batch.rows)
         else:
             batch.limit, batch.why = inf, "idle"
             rows_max = max(pace.slice, self._background.first_rows)

@@ -63,10 +63,9 @@ class Pace:
         roomy = 3 * self.cost_s[self.full_at] <= left_s  # one that runs, one that waits, one's own
         return self.full_at if roomy else self.efficient
 
-    def filled(self, rows: int, left_s: float) -> int:
-        """Up to how many rows an interactive batch that has `left_s` may be filled up."""
-        costs_s = min(self.cost_s[rows] + self.delay_s, left_s)
-        return bisect_right(self.cost_s, costs_s) - 1
+    def filled(self, rows: int) -> int:
+        """Up to how many rows an interactive batch may be filled up, if it has the time."""
+        return bisect_right(self.cost_s, self.cost_s[rows] + self.delay_s) - 1
 
     def started(self, rows: int, now: float) -> float:
         """A batch leaves; returns when it should end, which is its name for `ended`."""

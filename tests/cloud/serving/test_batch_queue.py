@@ -473,6 +473,14 @@ def test_near_line_that_interactive_load_pushed_past_its_deadline_is_given_up() 
     assert q.take(5.0) == "b"
 
 
+def test_near_line_is_given_up_when_a_batch_leaves_too() -> None:
+    """On the event loop no timer gets its turn between batches."""
+    q = Queue(depth_max=100)
+    q.add("n", deadline=4.0, priority=NEAR_LINE)
+    q.add("i", 3.5, n=4)
+    assert (q.take(3.5), q.missed) == ("i", "n")
+
+
 def test_a_queue_timeout_of_bulk_is_its_own() -> None:
     q = Queue({1: 1.0, 4: 1.03}, bulk_share=1.0, queue_s_max=(inf, inf, 2.0))
     q.add("i")

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -646,4 +647,57 @@ def test_a_late_comer_takes_a_lane_that_is_free() -> None:
         assert (first.said, second.said) == ([[2]], [[4]])
 
     model = Held()
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("inline_s_max", "lanes"), [(1.0, 1), (-1.0, 1), (0.00025, 1), (-1.0, 3)]
+)  # inline, in a thread, the long ones in a thread, in three
+def test_whatever_happens_each_admitted_job_is_told_once(
+    inline_s_max: float, lanes: int, seed: int
+) -> None:
+    """Jobs of all kinds, poison, hang-ups, callbacks that raise or bring more, a drain amid it."""
+
+    def raising() -> None:
+        raise RuntimeError("the transport is closed")
+
+    async def scenario() -> None:
+        rng = random.Random(seed)
+        b = batcher(
+            Doubler(), QUICK, real_time=True, lanes=lanes, inline_s_max=inline_s_max,
+            depth_max=40, queue_s_max=(5.0, 5.0, 5.0),
+        )  # fmt: skip
+        admitted: list[Told] = []
+
+        def one() -> None:
+            numbers = [POISON if rng.random() < 0.03 else rng.randrange(12)]
+            numbers += [1] * rng.choice((0, 0, 0, 1, 3))
+            priority = rng.choice(list(Priority))
+            job = Told(*numbers[: b.rows_max(priority)], priority=priority)
+            job.deadline = time.monotonic() + rng.choice((0.002, 0.02, 60.0))
+            job.then = rng.choice((lambda: None, lambda: None, raising, one))
+            try:
+                b.submit(job)
+            except (QueueFull, DeadlineMissed, Draining):
+                return
+            job.hung_up = rng.random() < 0.05
+            admitted.append(job)
+
+        for _ in range(60):
+            for _ in range(rng.randrange(8)):
+                one()
+            await asyncio.sleep(0 if rng.random() < 0.8 else 0.001)
+        await b.drain()
+        await asyncio.sleep(0)
+        assert len(admitted) > 60
+        for job in admitted:
+            assert len(job.said) == 1 or (job.hung_up and not job.said)
+            for said in job.said:
+                doubled = [2 * int(n) for n in job.rows]
+                assert said == doubled or isinstance(said, DeadlineMissed | Malformed)
+                assert not isinstance(said, Malformed) or POISON in job.rows
+        assert b.depth == 0
+        assert not b.busy
+
     asyncio.run(scenario())

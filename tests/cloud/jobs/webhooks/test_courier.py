@@ -304,6 +304,7 @@ def test_what_is_not_delivered_in_its_time_is_given_up_and_counted(tmp_path: Pat
     with opened(url_in(tmp_path)) as database:
         hooked(database)
         assert do(database, lambda t: sweep(t, RULES, RULES.expiry_s - 1)).undelivered == 0
+        assert do(database, lambda t: claim_deliveries(t, 1, RULES, RULES.expiry_s)) == []
         found = do(database, lambda t: sweep(t, RULES, RULES.expiry_s))
         assert (found.undelivered, found.given_up) == (1, {"unfetched": 1})
         assert do(database, lambda t: claim_deliveries(t, 1, RULES, RULES.expiry_s + 1)) == []

@@ -74,10 +74,14 @@ class Service:
             gateway=tier.gateway, jobs=tier.jobs.desk, load=tier.load, log=tier.log,
             siblings=siblings,
         )  # fmt: skip
-        port = config.api.port if place is None else place.api_port
+        async with self._told(siblings), fronting(parts, config.api) as front:
+            if place is None:  # health says how far it is; on a shared port the others answer
+                await front.listen(config.api.port, shared=False)
+            return await self._run(front)
+
+    async def _run(self, front: Front) -> bool:
+        config, tier = self._config, self._tier
         async with (
-            self._told(siblings),
-            fronting(parts, config.api, port, shared=place is not None) as front,
             broker_running(config.broker) as address,
             self._models(),
             worker_ready(config, address, tier, self._metrics) as worker,
@@ -156,6 +160,8 @@ class Service:
             worker.start(parts)
             await _first_of(worker.link_up.wait(), self._stop.wait())
             if not self._stop.is_set():
+                if self._place is not None:
+                    await front.listen(self._place.api_port, shared=True)
                 self._announce(front.url, self._broker or "")
             await self._stop.wait()
             log.info("draining", extra={"in_hand": worker.in_hand})

@@ -222,7 +222,8 @@ def server(
         )
         asked = limits.model_copy(update={"fast_lane": lane == "fast"})
         await pool.start()
-        async with _working(jobs), fronting(parts, asked, asked.port, shared=False) as front:
+        async with _working(jobs), fronting(parts, asked) as front:
+            await front.listen(asked.port, shared=False)
             running = Running(
                 asked.host,
                 int(front.url.rsplit(":", 1)[1]),

@@ -59,10 +59,10 @@ class Ending:
 
 def manifests(kind: Kind, names: Names, scaling: Scaling, ending: Ending) -> str:
     """YAML documents for `kubectl apply`. Raises `Malformed`."""
-    if not 1 <= scaling.cooldown_s <= _PERIOD_S_MAX:
-        raise Malformed(f"cooldown_s: Kubernetes takes 1 to {_PERIOD_S_MAX}")
-    if scaling.workers_max < scaling.workers_min:
-        raise Malformed("the maximum of workers is below their minimum")
+    if scaling.cooldown_s > _WINDOW_S_MAX or not 1 <= scaling.step_s <= _PERIOD_S_MAX:
+        raise Malformed(
+            f"Kubernetes takes cooldown_s up to {_WINDOW_S_MAX} and step_s from 1 to {_PERIOD_S_MAX}"
+        )
     scaler = _hpa(names, scaling) if kind == "hpa" else _keda(names, scaling)
     return f"{_deployment(names, ending)}---\n{scaler}"
 
@@ -130,15 +130,14 @@ spec:
 
 
 def _behavior(scaling: Scaling, indent: str) -> str:
-    cooldown_s = math.ceil(scaling.cooldown_s)
     text = f"""\
 behavior:
   scaleUp: # at once, by doubling at most
     stabilizationWindowSeconds: 0
     policies: [{{type: Percent, value: 100, periodSeconds: {_UP_PERIOD_S}}}]
   scaleDown: # one at a time, after fewer have sufficed for so long
-    stabilizationWindowSeconds: {min(cooldown_s, _WINDOW_S_MAX)}
-    policies: [{{type: Pods, value: 1, periodSeconds: {cooldown_s}}}]
+    stabilizationWindowSeconds: {math.ceil(scaling.cooldown_s)}
+    policies: [{{type: Pods, value: 1, periodSeconds: {math.ceil(scaling.step_s)}}}]
 """
     return "".join(f"{indent}{line}\n" for line in text.splitlines())
 

@@ -232,19 +232,31 @@ def autoscale(
     workers_min: Annotated[int, typer.Option(min=1, max=10_000)] = 2,
     workers_max: Annotated[int, typer.Option(min=1, max=10_000)] = 20,
     load_max: Annotated[float, typer.Option(min=0.01, max=1, help="Of the QPS at the SLA.")] = 0.8,
-    cooldown_s: Annotated[float, typer.Option(min=1, max=1800, help="Before one goes.")] = 300.0,
+    cooldown_s: Annotated[
+        float, typer.Option(min=0, max=3600, help="Fewer must have sufficed for so long.")
+    ] = 300.0,
+    step_s: Annotated[
+        float, typer.Option(min=1, max=1800, help="From one that goes to the next.")
+    ] = 60.0,
 ) -> None:
     """Write Kubernetes manifests that scale on the measured QPS at the SLA."""
+    from pydantic import ValidationError
+
     from cloud.capacity.autoscaling import Scaling
     from cloud.capacity.manifests import Names, manifests
     from shared import __version__
+    from shared.config import in_words
+    from shared.errors import Malformed
 
     if kind not in ("hpa", "keda"):
         raise typer.BadParameter("--kind is hpa or keda")
-    scaling = Scaling(
-        qps_at_sla=_qps_at_sla(None, measured), load_max=load_max, workers_min=workers_min,
-        workers_max=workers_max, cooldown_s=cooldown_s,
-    )  # fmt: skip
+    try:
+        scaling = Scaling(
+            qps_at_sla=_qps_at_sla(None, measured), load_max=load_max, workers_min=workers_min,
+            workers_max=workers_max, cooldown_s=cooldown_s, step_s=step_s,
+        )  # fmt: skip
+    except ValidationError as error:
+        raise Malformed(in_words(error)) from error
     names = Names(name, namespace, image or f"hybridge:{__version__}", prometheus)
     typer.echo(
         manifests("hpa" if kind == "hpa" else "keda", names, scaling, _ending(config)), nl=False

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from cloud.api.settings import Api
+from cloud.batch.settings import BatchSettings
 from cloud.broker.settings import BrokerSettings
 from cloud.gateway.settings import GatewaySettings
 from cloud.jobs.settings import JobSettings
@@ -21,7 +22,7 @@ from shared.errors import Malformed
 Count = Annotated[int, Field(gt=0)]
 _PATHS = frozenset({
     "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file", "folder",
-    "key_file", "keys_file", "revoked_file",
+    "key_file", "keys_file", "revoked_file", "out",
 })  # fmt: skip
 
 
@@ -83,6 +84,7 @@ class Config(Section):
     reliability: dict[Name, Reliability] = Field(default_factory=dict)
     """By model name: its circuit breaker, and what answers in its place."""
     jobs: JobSettings = JobSettings()
+    batch: BatchSettings = BatchSettings()
     inference_log: InferenceLogSettings = InferenceLogSettings()
     processes: Annotated[int, Field(gt=0, le=256)] = 1
     """Serving processes behind one port, each with its own models and engines: one a core, for

@@ -13,9 +13,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from cloud.api.app import Parts
 from cloud.api.schemas import ModelStatus, Status
 from cloud.api.serving import Front, fronting
+from cloud.batch.counts import NearLineCounts
+from cloud.batch.service import NearLineJobs
+from cloud.batch.settings import BatchSettings
 from cloud.broker.launch import BrokerAddress, broker_running
 from cloud.config import Config
-from cloud.ingest.worker import Worker, worker_ready
+from cloud.ingest.worker import Worker, link_settings, worker_ready
 from cloud.monitoring.metrics import Metrics
 from cloud.processes.inner import Inner
 from cloud.processes.place import Place
@@ -23,6 +26,7 @@ from cloud.processes.siblings import Siblings
 from cloud.processes.together import Together
 from cloud.tier import Tier
 from shared.errors import Unavailable
+from shared.mqtt.link import Delivery, Link
 
 log = logging.getLogger(__name__)
 
@@ -151,11 +155,14 @@ class Service:
         finished = False
         async with asyncio.TaskGroup() as parts:
             jobs = parts.create_task(tier.jobs.run(), name="jobs")
+            near_line = self._near_line(address)
+            windows = parts.create_task(near_line.run(), name="near-line")
             others = [
                 parts.create_task(address.watch(), name="broker"),
                 parts.create_task(tier.gateway.run(), name="gateway"),
                 parts.create_task(self._ticking(), name="tick"),
                 jobs,
+                windows,
             ]
             worker.start(parts)
             await _first_of(worker.link_up.wait(), self._stop.wait())
@@ -166,7 +173,7 @@ class Service:
             await self._stop.wait()
             log.info("draining", extra={"in_hand": worker.in_hand})
             try:
-                await self._end(front, worker, jobs)
+                await self._end(front, worker, near_line, (jobs, windows))
                 finished = True
             except TimeoutError:
                 log.error("drain_cut", extra={"in_hand": worker.in_hand})  # noqa: TRY400  no trace to show
@@ -175,7 +182,13 @@ class Service:
             worker.cancel()
         return finished
 
-    async def _end(self, front: Front, worker: Worker, jobs: "asyncio.Task[None]") -> None:
+    async def _end(
+        self,
+        front: Front,
+        worker: Worker,
+        near_line: NearLineJobs,
+        slower: "tuple[asyncio.Task[None], ...]",
+    ) -> None:
         """Raises `TimeoutError` when `drain_s` is over."""
         tier, config = self._tier, self._config
         worker.close()
@@ -184,10 +197,32 @@ class Service:
             await asyncio.sleep(config.notice_s)  # balancers look at readiness every second or so
         async with asyncio.timeout(config.drain_s):
             tier.jobs.drain()
-            await asyncio.gather(worker.finish(), jobs)
+            near_line.drain()
+            await asyncio.gather(worker.finish(), *slower)
             await front.end()  # until then health says what goes on
             await tier.pool.drain()
             await worker.end()
+
+    def _near_line(self, address: BrokerAddress) -> NearLineJobs:
+        """Of the first process only: two would do each window twice."""
+        config, tier = self._config, self._tier
+        settings = config.batch
+        if self._place is not None and self._place.index:
+            settings = BatchSettings()
+
+        def link_for(
+            name: str, subscriptions: tuple[str, ...],
+            on_delivery: Callable[[Delivery], None], on_down: Callable[[], None],
+        ) -> Link:  # fmt: skip
+            return Link(
+                link_settings(config, address, name), subscriptions=subscriptions,
+                on_delivery=on_delivery, on_up=lambda _kept: None, on_down=on_down,
+            )  # fmt: skip
+
+        return NearLineJobs(
+            settings, config.state_dir, tier.pool.find, tier.inference.answer, link_for,
+            NearLineCounts(self._metrics.registry),
+        )  # fmt: skip
 
     async def _ticking(self) -> None:
         while True:

@@ -38,7 +38,7 @@ class Worker:
         self._replies = Downlink()
         self._inbox = Inbox(desk, self._replies, self._writer, metrics)
         self._link = Link(
-            _link_settings(config, address), subscriptions=(ESCALATIONS_SHARED,),
+            link_settings(config, address), subscriptions=(ESCALATIONS_SHARED,),
             on_delivery=self._inbox.take, on_up=self._on_up, on_down=self._on_down,
         )  # fmt: skip
         self._replies.through(self._link)
@@ -119,9 +119,10 @@ async def worker_ready(
         table.close()
 
 
-def _link_settings(config: Config, address: BrokerAddress) -> LinkSettings:
+def link_settings(config: Config, address: BrokerAddress, part: str = "") -> LinkSettings:
+    """How this process reaches its broker; each `part` of it that does has a client id of its own."""
     host, port, tls = address.for_owner
-    ingest, client_id = config.ingest, f"hybridge-{config.name}"
+    ingest, client_id = config.ingest, f"hybridge-{config.name}{part and '/' + part}"
     if not ingest.session_expiry_s:  # no session to come back to, so no one to push off it
         client_id += f"/{secrets.token_hex(4)}"  # a certificate's name binds what is before /
     return LinkSettings(

@@ -155,8 +155,10 @@ def status(
 
 
 def _with_lines(order: "Order", starter: int | None, gave: str) -> "Ended":
-    _print({"event": "begun", "priority": gave})
-    return _run(order, starter, lambda now: _print({"event": "progress", **asdict(now)}))
+    return _run(
+        order, starter, lambda now: _print({"event": "progress", **asdict(now)}),
+        begun=lambda: _print({"event": "begun", "priority": gave}),
+    )  # fmt: skip
 
 
 def _with_bar(order: "Order", starter: int | None) -> "Ended":
@@ -183,8 +185,16 @@ def _with_bar(order: "Order", starter: int | None) -> "Ended":
         return _run(order, starter, show)
 
 
-def _run(order: "Order", starter: int | None, report: "Callable[[Progress], None]") -> "Ended":
-    """`starter` is at its end once whoever started this is gone: then it stops, too."""
+def _run(
+    order: "Order",
+    starter: int | None,
+    report: "Callable[[Progress], None]",
+    begun: Callable[[], None] = lambda: None,
+) -> "Ended":
+    """`starter` is at its end once whoever started this is gone: then it stops, too.
+
+    `begun` is called once signals no longer kill but stop.
+    """
     from cloud.batch.offline import run as run_offline
 
     async def until_stopped() -> "Ended":
@@ -193,6 +203,7 @@ def _run(order: "Order", starter: int | None, report: "Callable[[Progress], None
             loop.add_signal_handler(number, stop.set)
         if starter is not None:
             loop.add_reader(starter, stop.set)
+        begun()
         return await run_offline(order, report, stop)
 
     return asyncio.run(until_stopped())

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
 from cloud.batch.idle_priority import to_idle
-from tests.cloud.batch.images import noise, npy, tiny_bundle
 
 linux = pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux only")
 _CHILD = """
@@ -103,12 +103,14 @@ def test_it_says_what_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert to_idle() == "nothing"
 
 
-def batch(folder: Path) -> list[str]:
+def waiting_batch(folder: Path) -> list[str]:
+    """Outside of its hours, so it waits and opens no model."""
     (folder / "in").mkdir()
-    (folder / "in" / "many.npy").write_bytes(npy(noise(300_000)))
+    opens = datetime.now(UTC) + timedelta(hours=6)
     return [
         sys.executable, "-m", "cloud.cli", "batch", "run", str(folder / "in"), str(folder / "out"),
-        "--bundle", str(tiny_bundle(folder)), "--engine", "onnxruntime", "--json",
+        "--bundle", str(folder), "--json", "--time-zone", "UTC",
+        "--window", f"{opens:%H:%M}-{opens + timedelta(hours=1):%H:%M}",
     ]  # fmt: skip
 
 
@@ -124,12 +126,11 @@ def next_event(output: IO[str], event: str) -> dict[str, Any]:
 def test_the_command_has_a_session_of_its_own_and_ends_with_who_started_it(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with subprocess.Popen(batch(tmp_path), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(waiting_batch(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             begun = next_event(process.stdout, "begun")
             assert begun["priority"] == "nice 19, SCHED_IDLE, session nice 19"
-            next_event(process.stdout, "progress")
             os.kill(process.pid, number)
             assert next_event(process.stdout, "ended")["how"] == "stopped"
             assert process.wait(60) == (4 if number == signal.SIGTERM else -signal.SIGKILL)

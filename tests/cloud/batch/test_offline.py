@@ -156,12 +156,12 @@ def test_an_input_that_changed_after_it_was_answered_is_refused(tmp_path: Path) 
 def test_a_stop_keeps_what_is_answered_and_the_next_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x.npy").write_bytes(npy(noise(20_000)))
-    ended = go(order(tmp_path), stop_after=100)
+    ended = go(order(tmp_path, part_rows=250), stop_after=100)
     assert ended.how == "stopped"
     done = len(lines(tmp_path / "out"))
     assert 100 <= done == ended.rows < 20_000
     assert not (tmp_path / "out/_SUCCESS.json").exists()
-    assert go(order(tmp_path, part_rows=10)).how == "complete"
+    assert go(order(tmp_path, part_rows=250)).how == "complete"
     assert [line["row"] for line in lines(tmp_path / "out")] == list(range(20_000))
 
 

@@ -9,9 +9,10 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import asdict
 
 from cloud.api.app import Parts
-from cloud.api.schemas import ModelStatus, Status
+from cloud.api.schemas import ModelStatus, NearLineState, Status
 from cloud.api.serving import Front, fronting
 from cloud.batch.counts import NearLineCounts
 from cloud.batch.service import NearLineJobs
@@ -46,6 +47,7 @@ class Service:
         self._stop = asyncio.Event()
         self._worker: Worker | None = None
         self._address: BrokerAddress | None = None
+        self._windows: NearLineJobs | None = None
 
     @property
     def stopping(self) -> bool:
@@ -112,7 +114,10 @@ class Service:
             in_hand=worker.in_hand if worker else 0,
             store_up=worker is not None and worker.store_up,
             busy_share=tier.load.busy_share,
-            queue_depth=sum(served.batcher.depth for served in tier.pool.served),
+            queue_depth=sum(s.batcher.interactive_depth for s in tier.pool.served),
+            near_line=tuple(
+                NearLineState(**asdict(one)) for one in self._windows.status
+            ) if self._windows else (),
             p99_ms=None if p99_s is None else p99_s * 1e3,
             p99_target_ms=target_ms,
             models=tuple(
@@ -155,7 +160,7 @@ class Service:
         finished = False
         async with asyncio.TaskGroup() as parts:
             jobs = parts.create_task(tier.jobs.run(), name="jobs")
-            near_line = self._near_line(address)
+            near_line = self._windows = self._near_line(address)
             windows = parts.create_task(near_line.run(), name="near-line")
             others = [
                 parts.create_task(address.watch(), name="broker"),
@@ -200,6 +205,7 @@ class Service:
             near_line.drain()
             await asyncio.gather(worker.finish(), *slower)
             await front.end()  # until then health says what goes on
+            await tier.jobs.close()
             await tier.pool.drain()
             await worker.end()
 

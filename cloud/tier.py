@@ -12,6 +12,7 @@ from cloud.monitoring.answer_log import AnswerLog
 from cloud.monitoring.inference_log import InferenceLog
 from cloud.monitoring.metrics import Metrics
 from cloud.monitoring.recent_load import RecentLoad
+from cloud.serving.batching_metrics import BatchingMetrics
 from cloud.serving.caches.feature_cache import FeatureCache
 from cloud.serving.caches.metrics import CacheMetrics
 from cloud.serving.caches.result_cache import ResultCache
@@ -31,6 +32,7 @@ class Tier:
             cache_dir=config.state_dir / "engines",
             on_batch=lambda rows, _run_s: metrics.batch_size.observe(rows),
         )  # fmt: skip
+        BatchingMetrics(self.pool, registry)
         results, features = ResultCache(config.result_cache), FeatureCache(config.feature_cache)
         CacheMetrics({"result": results, "feature": features}, registry)
         self.inference = Inference(
@@ -50,7 +52,8 @@ class Tier:
         """Load the models; raises what the first that fails raises."""
         await self.pool.start()
         for served in self.pool.served:
-            self.inference.guard(served)  # a rule that does not fit its model is known now
+            if served.manifest.task == "classify":
+                self.inference.guard(served)  # a rule that does not fit its model is known now
         self._log.start()
 
     async def close(self) -> None:

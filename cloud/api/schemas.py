@@ -241,6 +241,19 @@ class ModelStatus(Document):
     batch_ms: dict[int, float]
 
 
+class NearLineState(Document):
+    """`late` inputs were left by the last window, `behind` windows in a row left some."""
+
+    job: str
+    state: str
+    next_window: str
+    rows: int
+    """Since this process began."""
+    late: int
+    behind: int
+    alert: str | None
+
+
 class Status(Document):
     name: str
     ready: bool
@@ -254,8 +267,9 @@ class Status(Document):
     busy_share: float = 0.0
     """Of the last seconds, in which models ran."""
     queue_depth: int = 0
-    """Rows that wait for a batch now, of all models."""
+    """Rows of interactive calls that wait for a batch now, of all models."""
     p99_ms: float | None = None
     """Of interactive calls in the last seconds; null where there were none."""
     p99_target_ms: float | None = None
+    near_line: tuple[NearLineState, ...] = ()
     models: tuple[ModelStatus, ...]

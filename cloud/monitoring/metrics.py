@@ -49,10 +49,6 @@ class Metrics:
         self.batch_size = Histogram(
             "hybridge_batch_size", "Samples in a batch", buckets=_SIZES, registry=self.registry
         )
-        self.queue_depth = Gauge(
-            "hybridge_queue_depth", "Requests that wait for a batch", ["model"],
-            registry=self.registry,
-        )  # fmt: skip
         self.link_up = Gauge("hybridge_link_up", "1 while connected", registry=self.registry)
 
     def text(self) -> bytes:

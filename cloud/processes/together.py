@@ -34,8 +34,6 @@ class Together:
         self._siblings = siblings
 
     def own_metrics(self) -> bytes:
-        for model in self._status().models:
-            self._metrics.queue_depth.labels(model.name).set(model.queue_depth)
         return self._metrics.text()
 
     async def metrics(self) -> bytes:
@@ -94,6 +92,7 @@ def merged_status(own: Status, said: Sequence[Said]) -> Status:
             "store_up": all(s.store_up for s in every),
             "busy_share": max(s.busy_share for s in every),
             "queue_depth": sum(s.queue_depth for s in every),
+            "near_line": tuple(window for s in every for window in s.near_line),
             "p99_ms": max((s.p99_ms for s in every if s.p99_ms is not None), default=None),
         }
     )

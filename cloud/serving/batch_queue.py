@@ -60,6 +60,11 @@ class BatchQueue(Generic[J]):
         return self._interactive + self._background.rows
 
     @property
+    def interactive(self) -> int:
+        """Rows of interactive jobs that wait."""
+        return self._interactive
+
+    @property
     def leaves_at(self) -> float:
         """When the batch that waits for company leaves at the latest."""
         return self._batches[0].leave_at if self._batches else inf

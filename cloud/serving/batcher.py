@@ -78,6 +78,11 @@ class Batcher:
         return self._queue.depth + sum(map(len, self._again))
 
     @property
+    def interactive_depth(self) -> int:
+        """Rows of interactive jobs that wait."""
+        return self._queue.interactive
+
+    @property
     def busy(self) -> bool:
         """Work waits or runs."""
         return self._armed or self._lanes_free < self._lanes or self.depth > 0

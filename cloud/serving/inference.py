@@ -21,7 +21,7 @@ from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.parts import submit_in_parts
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.served import Served
-from shared.errors import Malformed, Unavailable
+from shared.errors import Malformed, Unavailable, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,11 @@ class Inference:
         self.guard(ask.served).submit(ask)
 
     def guard(self, served: Served) -> "Guard":
-        """What stands before a loaded model; it does not keep the model in memory."""
+        """What stands before a loaded model; it does not keep the model in memory.
+
+        Raises `Unknown` for one that only others may ask, `Unavailable` for settings that do not
+        fit it.
+        """
         return self._guards.get(id(served)) or self._made(served)
 
     async def answer(
@@ -120,6 +124,8 @@ class Inference:
         return await ask.done
 
     def _made(self, served: Served) -> "Guard":
+        if served.manifest.task == "embed":
+            raise Unknown(f"{served.name} is the backbone of other models; ask one of those")
         settings = self._reliability.get(served.name, _NONE)
         guard = Guard(served, settings, self._cache, self._metrics, self._queue_of(served))
         self._guards[id(served)] = guard
@@ -139,7 +145,7 @@ class Guard:
         queue: Queue,
     ) -> None:
         self._name, self._version, self._submit = served.name, served.version, queue.submit
-        self._rows_max = {priority: queue.rows_max(priority) for priority in Priority}
+        self._queue, self._rows_max = queue, queue.rows_max(Priority.INTERACTIVE)
         self._cache, self._metrics = cache, metrics
         self._caches = cache.is_on
         try:
@@ -162,10 +168,14 @@ class Guard:
         ask.admitted = -1
         try:
             ask.admitted = self._breaker.admit(now)
-            if len(ask.rows) <= self._rows_max[ask.priority]:
+            if ask.priority is Priority.INTERACTIVE:
+                rows_max = self._rows_max
+            else:
+                rows_max = self._queue.rows_max(ask.priority)  # which follows the curve
+            if len(ask.rows) <= rows_max:
                 self._submit(ask)
             else:
-                submit_in_parts(ask, self._rows_max[ask.priority], self._submit)
+                submit_in_parts(ask, rows_max, self._submit)
         except Exception as error:
             answer = self.failed(ask, error)
             if answer is None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _INFER = b"POST /v2/models/"
 _END = b"\r\n\r\n"
 _JSON_BYTES_MAX = 8 * 1024  # of JSON to read on the event loop: half a ms; more goes to aiohttp
+_PIECES_BYTES_MAX = 64 * 1024  # of a body that comes in pieces
 _AHEAD_BYTES_MAX = 64 * 1024  # that a client may send before it has its answer
 
 
@@ -163,7 +164,10 @@ class Connection(asyncio.Protocol):
             return
         total = end + head.length
         if len(data) < total:
-            self._keep(data, total, head_is_whole=True)
+            if head.length > _PIECES_BYTES_MAX:
+                self._hand_over(data)  # there, big bodies of all connections share a bounded room
+            else:
+                self._keep(data, total, head_is_whole=True)
             return
         if len(data) > total:
             self._ahead = data[total:] + self._ahead

@@ -38,8 +38,8 @@ class Scaling(Section):
     minutes find the workers of the last one."""
     step_s: Seconds = 60.0
     """Seconds between one that goes and the next, so that what the first does to the others is seen
-    before. Five minutes instead cost three quarters more worker-hours after a spike, and saved
-    nothing (`python -m simulations.autoscale_replay`)."""
+    before. Five minutes instead cost 45% more worker-hours around a spike, and spared 0.3% of a
+    step's requests (`python -m simulations.autoscale_replay`)."""
 
     @model_validator(mode="after")
     def _bounds_agree(self) -> Self:

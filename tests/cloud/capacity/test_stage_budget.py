@@ -99,9 +99,9 @@ def test_a_workers_own_total_is_taken_where_there_is_one() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        "hybridge_stage_seconds_bucket{le=\"0.1\",stage=\"queue\"} x\n",
-        "hybridge_stage_seconds_bucket{le=\"0.1\",stage=\"queue\"} 1\n",  # no +Inf
-        "# TYPE hybridge_stage_seconds histogram\nhybridge_stage_seconds_bucket{le=\"+Inf\"} 1\n",
+        'hybridge_stage_seconds_bucket{le="0.1",stage="queue"} x\n',
+        'hybridge_stage_seconds_bucket{le="0.1",stage="queue"} 1\n',  # no +Inf
+        '# TYPE hybridge_stage_seconds histogram\nhybridge_stage_seconds_bucket{le="+Inf"} 1\n',
         "{{{",
     ],
 )  # fmt: skip

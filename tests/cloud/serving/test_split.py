@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cloud.serving.awaited import Awaited
 from cloud.serving.backbone import Backbone
 from cloud.serving.batch_queue import BatchRules, QueueFull
 from cloud.serving.batcher import Batcher
 from cloud.serving.caches.feature_cache import FeatureCache, Owner
 from cloud.serving.caches.settings import FeatureCacheSettings
-from cloud.serving.awaited import Awaited
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from cloud.serving.split import Split, check_fits

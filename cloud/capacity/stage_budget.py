@@ -32,8 +32,8 @@ class Times:
         return self.counts[-1] if self.counts else 0.0
 
     def quantile_s(self, share: float) -> float:
-        """Linear within its bucket, whose lower edge is 0 for the first; infinity beyond the last
-        finite edge, and NaN of nothing. (As Prometheus' `histogram_quantile`, but for the last.)
+        """Linear within its bucket, whose lower edge is 0 for the first; so infinity beyond the last
+        finite edge. NaN of nothing. (As Prometheus' `histogram_quantile`, but for the last.)
         """
         if not self.count:
             return math.nan
@@ -41,8 +41,6 @@ class Times:
         below_s = below = 0.0
         for edge_s, count in zip(self.edges_s, self.counts, strict=True):
             if count >= wanted:
-                if math.isinf(edge_s):
-                    return math.inf
                 inside = count - below
                 return below_s + (edge_s - below_s) * ((wanted - below) / inside if inside else 0)
             below_s, below = edge_s, count

@@ -130,7 +130,7 @@ def test_the_query_is_one_sum_of_the_three_rates() -> None:
     ("what", "text"),
     [
         ("name", "Fashion"), ("name", "a" * 60), ("name", 'x"\ny: 1'), ("namespace", ""),
-        ("image", "two words"), ("image", "x\n- y"), ("prometheus", ""),
+        ("image", "two words"), ("image", "x\n-y"), ("prometheus", ""),
     ],
 )  # fmt: skip
 def test_names_that_kubernetes_refuses_or_that_would_write_yaml_of_their_own(

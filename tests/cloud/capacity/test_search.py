@@ -77,6 +77,13 @@ def test_looking_ends_where_it_was_told_to() -> None:
     assert rates == [100, 200, 400, 800]
 
 
+def test_nor_does_the_look_for_the_maximum_go_beyond() -> None:
+    found, rates = search(Rules(sla_ms=1e-9, qps_max=300), 1e6)  # nothing keeps that
+    assert max(rates) == 300
+    assert rates.count(300) == 1
+    assert found.best > 200
+
+
 def test_a_missed_trial_is_repeated_once_and_the_better_counts() -> None:
     rules = Rules(sla_ms=50)
     good, bad = Trial(100, 100, 0, 1, 10), Trial(100, 100, 0, 1, 80)

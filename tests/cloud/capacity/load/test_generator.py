@@ -84,7 +84,7 @@ def test_what_is_refused_or_breaks_is_told_and_the_load_goes_on(tmp_path: Path) 
         if number % 10 == 6:
             return b""
         if number % 10 == 9:
-            return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            return b"HTTP/1.1 200 OK 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
         return OK
 
     with server(answer) as (url, _):

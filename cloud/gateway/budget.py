@@ -68,6 +68,10 @@ class Budget:
             return
         self._renew(now, cost)
 
+    def unspend(self, cost: int = 1) -> None:
+        """Give back what was just spent, in the same turn of the event loop."""
+        self._left += cost
+
     def begin(self) -> None:
         """Take a place among the requests in hand; `end` gives it back.
 

@@ -39,6 +39,10 @@ class Caller:
         """Count a request of `cost` at `now`; raises `RateLimited` or `TooLarge` as `Budget` does."""
         self.budget.spend(now, cost)
 
+    def unspend(self, cost: int = 1) -> None:
+        """Take back what was just spent, as if the request had not come."""
+        self.budget.unspend(cost)
+
     def check_body(self, size_bytes: int) -> None:
         """Raise `TooLarge` for a body over this caller's bound, before it is read."""
         if size_bytes > self.budget.limits.body_bytes_max:

@@ -25,8 +25,8 @@ _AHEAD_BYTES_MAX = 64 * 1024  # that a client may send before it has its answer
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_ahead", "_asked", "_began", "_head_is_whole", "_lane", "_need", "_pieces", "_since",
-        "_stall", "_transport", "address",
+        "_ahead", "_asked", "_began", "_head_is_whole", "_is_paused", "_lane", "_need", "_pieces",
+        "_since", "_stall", "_transport", "address",
     )  # fmt: skip
 
     def __init__(self, lane: "Lane") -> None:
@@ -39,6 +39,7 @@ class Connection(asyncio.Protocol):
         self._head_is_whole = False
         self._began = 0.0  # when its first byte came
         self._ahead = b""  # what came before the answer to the request in hand had left
+        self._is_paused = False  # nothing is read from the socket until less of that is left
         self._stall: asyncio.TimerHandle | None = None  # while the client takes no more answers
         self._since = 0.0  # of its last sign of life
 
@@ -132,7 +133,8 @@ class Connection(asyncio.Protocol):
 
     def _wait_with(self, data: bytes) -> None:
         self._ahead += data
-        if len(self._ahead) > _AHEAD_BYTES_MAX and self._transport is not None:
+        if len(self._ahead) > _AHEAD_BYTES_MAX and not self._is_paused and self._transport:
+            self._is_paused = True
             self._transport.pause_reading()
 
     def _go_on(self) -> None:
@@ -145,10 +147,15 @@ class Connection(asyncio.Protocol):
         if not ahead or self._asked is not None or self._stall is not None or transport is None:
             return
         self._ahead = b""
-        if len(ahead) > _AHEAD_BYTES_MAX:
-            transport.resume_reading()
         self._began = time.monotonic()
         self._look(ahead)
+        if len(self._ahead) <= _AHEAD_BYTES_MAX:
+            self._read_on(transport)
+
+    def _read_on(self, transport: asyncio.Transport) -> None:
+        if self._is_paused and not transport.is_closing():
+            self._is_paused = False
+            transport.resume_reading()
 
     def _look(self, data: bytes) -> None:
         end = data.find(_END) + 4
@@ -158,8 +165,8 @@ class Connection(asyncio.Protocol):
             else:
                 self._keep(data, len(data) + 1, head_is_whole=False)
             return
-        head = self._lane.heads.read(data[:end])
-        if head is None or head.length > self._lane.settings.body_bytes_max:
+        head = self._lane.heads.read(data[:end]) if end <= HEAD_BYTES_MAX else None
+        if head is None or not self._is_ours(head):
             self._hand_over(data)
             return
         total = end + head.length
@@ -172,6 +179,11 @@ class Connection(asyncio.Protocol):
         if len(data) > total:
             self._ahead = data[total:] + self._ahead
         self._take(head, data, end, total)
+
+    def _is_ours(self, head: Head) -> bool:
+        return (
+            head.length <= self._lane.settings.body_bytes_max and head.json_bytes <= _JSON_BYTES_MAX
+        )
 
     def _keep(self, data: bytes, need: int, *, head_is_whole: bool) -> None:
         self._pieces += data
@@ -191,9 +203,6 @@ class Connection(asyncio.Protocol):
             kept = lane.calls.find(served, header)
             if kept is not None:
                 rows = kept.rows(memoryview(data)[at:total])
-            elif head.json_bytes > _JSON_BYTES_MAX:
-                self._give_up(request, data[:total])
-                return
             else:
                 body = memoryview(data)[end:total]
                 kept, rows = lane.calls.read(served, body, head.header_length, header)
@@ -205,7 +214,7 @@ class Connection(asyncio.Protocol):
             request.refuse(error)
 
     def _give_up(self, request: FastRequest, data: bytes) -> None:
-        request.leave()
+        request.give_up()
         self._asked = None
         self._hand_over(data)
 
@@ -214,6 +223,7 @@ class Connection(asyncio.Protocol):
         transport = self._left()
         if transport is None:
             return
+        self._read_on(transport)
         self._lane.bounds.idle(transport)
         protocol = self._lane.hand_over()
         transport.set_protocol(protocol)

@@ -131,6 +131,18 @@ def test_health_and_the_description_are_for_everybody(guarded: tuple[Running, Ke
 
 
 @lanes
+@pytest.mark.parametrize("parameters", [{"tier": "asynchronous"}, {"note": "x" * 9000}])
+def test_a_request_that_changes_lanes_is_counted_once(
+    folder: Path, tmp_path: Path, lane: str, parameters: dict[str, str]
+) -> None:
+    path, made = keys(tmp_path)
+    call = {**CALL, "parameters": parameters}
+    with server(folder, lane, make_gateway=gateway(path), with_jobs=True) as running:
+        codes = [running.infer(call, X_API_Key=made["slow"]).status for _ in range(3)]
+    assert [code < 300 for code in codes] == [True, True, False]
+
+
+@lanes
 def test_who_asks_too_often_is_told_when_to_come_again(
     folder: Path, tmp_path: Path, lane: str
 ) -> None:

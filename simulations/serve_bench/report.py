@@ -18,6 +18,7 @@ from simulations.serve_bench.verdicts import Verdict, verdicts
 
 BEGIN: Final = "<!-- serve-bench: written by `make bench-serve` -->"
 END: Final = "<!-- /serve-bench -->"
+LATE_MS: Final = 3.0
 DISTURBED_CORES: Final = 0.15
 """Processors' time that others had during a run, above which its cell has a star."""
 
@@ -172,8 +173,11 @@ def _phases(named: "tuple[tuple[str, Phase], ...] | list[tuple[str, Phase]]") ->
             f"| {title} | {one.asked_per_second:,.0f} | {one.answered:,} | "
             f"{number(one.answered_p50_ms)} / {number(one.answered_p99_ms)} | {one.refused:,} | "
             f"{number(one.refused_p50_ms)} / {number(one.refused_p99_ms)} | {one.failed:,} | "
-            f"{number(one.late_p99_ms)} |"
+            f"{number(one.late_p99_ms)}{'*' if one.late_p99_ms > LATE_MS else ''} |"
         )
+    if any(one.late_p99_ms > LATE_MS for _, one in named):
+        yield ""
+        yield "`*`: the generator itself was late, so others had its processor; run it again."
 
 
 def number(value: float) -> str:

@@ -1,8 +1,8 @@
 import pytest
 
 from simulations.serve_bench.report import BEGIN, END, block, one_line, replaced
-from simulations.serve_bench.results import Results, merged
-from tests.simulations.serve_bench.found import MACHINE, cells, run
+from simulations.serve_bench.results import Mixed, Results, merged
+from tests.simulations.serve_bench.found import MACHINE, cells, phase, run
 
 
 def _results() -> Results:
@@ -42,6 +42,16 @@ def test_a_disturbed_cell_has_a_star_and_one_with_failures_an_exclamation_mark()
     assert "| 2,400; " in said
     assert "| 100*; " in said
     assert "| 50!; " in said
+
+
+def test_a_generator_that_was_late_itself_is_told() -> None:
+    on_time = Mixed(
+        measured_at="today", online_share=0.5, online_per_second=1_000, batch_per_second=100,
+        alone=(phase(),), beside=(phase(),),
+    )  # fmt: skip
+    late = on_time.model_copy(update={"alone": (phase().model_copy(update={"late_p99_ms": 3.1}),)})
+    assert "was late" not in block(Results(machine=MACHINE, mixed=on_time))
+    assert "| 3.1* |" in block(Results(machine=MACHINE, mixed=late))
 
 
 def test_a_run_replaces_the_parts_that_it_measured_and_keeps_the_others() -> None:

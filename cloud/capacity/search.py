@@ -1,8 +1,9 @@
 """Find the highest rate at which a server keeps its SLA, and its highest rate at all. Pure.
 
 Rates double until the SLA is missed, then the interval halves (geometrically) until it is narrow
-enough; after that the load rises until no more answers come of it. A missed trial is repeated once:
-whatever else a machine does can only make a trial worse, so the better of two is the nearer one.
+enough; after that the load rises until no more answers come of it. A trial that ends a rise is
+repeated once: whatever else a machine does can only make one worse, so the better of two is the
+nearer one.
 """
 
 import math
@@ -79,8 +80,9 @@ def step(rules: Rules, search: Search, trial: Trial) -> Search:
     before, tried = search.best, search.tried + 1
     search = replace(search, best=max(before, trial.answered_qps), tried=0)
     if search.stage == "maximum":
-        grew = trial.answered_qps > before * (1 + rules.gain_min)
-        return _harder(rules, search, rate) if grew else replace(search, rate=None)
+        if trial.answered_qps > before * (1 + rules.gain_min):
+            return _harder(rules, search, rate)
+        return replace(search, tried=tried, rate=rate if tried < rules.tries else None)
     if keeps(rules, trial):
         search = replace(search, kept=rate)
     elif tried < rules.tries:

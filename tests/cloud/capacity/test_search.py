@@ -44,7 +44,7 @@ def search(rules: Rules, capacity: float, depth: int = 10_000) -> tuple[Search, 
     return state, rates
 
 
-@pytest.mark.parametrize("capacity", [30.0, 700.0, 5000.0])
+@pytest.mark.parametrize("capacity", [30.0, 300.0, 2000.0])
 @pytest.mark.parametrize("start", [100.0, 3000.0])
 def test_both_rates_of_a_known_server_are_found(capacity: float, start: float) -> None:
     rules = Rules(sla_ms=5000 / capacity, start_qps=start)  # five services' time
@@ -92,6 +92,16 @@ def test_a_missed_trial_is_repeated_once_and_the_better_counts() -> None:
     assert step(rules, once, good).rate == 200
     twice = step(rules, once, bad)
     assert (twice.rate, twice.missed) == (50, 100)
+
+
+def test_a_trial_that_brought_no_more_answers_is_repeated_once_too() -> None:
+    rules = Rules(sla_ms=50)
+    before = Search(150, "maximum", kept=90, missed=100, best=100)
+    more, same = Trial(150, 120, 0.2, 9, 99), Trial(150, 104, 0.3, 9, 99)
+    once = step(rules, before, same)
+    assert (once.rate, once.best) == (150, 104)
+    assert step(rules, once, more).rate == 225
+    assert step(rules, once, same).rate is None
 
 
 @pytest.mark.parametrize(

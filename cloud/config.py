@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from cloud.api.settings import Api
 from cloud.batch.settings import BatchSettings
 from cloud.broker.settings import BrokerSettings
+from cloud.capacity.settings import Budget
 from cloud.gateway.settings import GatewaySettings
 from cloud.jobs.settings import JobSettings
 from cloud.monitoring.settings import InferenceLogSettings
@@ -70,7 +71,7 @@ class Config(Section):
     """This worker's, for people; with `ingest.session_expiry_s` above 0 also for the broker, and
     then no other worker of that broker may have it."""
     state_dir: Path = Path("hybridge-cloud")
-    """For the feedback store and the broker's files."""
+    """For the feedback store, jobs, engine caches, the inference log and the broker's files."""
     models: tuple[ModelSettings, ...] = Field(min_length=1)
     broker: BrokerSettings = BrokerSettings()
     batching: Batching = Batching()
@@ -86,6 +87,8 @@ class Config(Section):
     jobs: JobSettings = JobSettings()
     batch: BatchSettings = BatchSettings()
     inference_log: InferenceLogSettings = InferenceLogSettings()
+    budget: Budget = Budget()
+    """Changes nothing that is served: `hybridge budget show --config` holds a worker against it."""
     processes: Annotated[int, Field(gt=0, le=256)] = 1
     """Serving processes behind one port, each with its own models and engines: one a core, for
     models that a core runs in milliseconds. Rates and connections count in each of them."""

@@ -25,6 +25,8 @@ _DERIVED: Mapping[str, Datatype] = {
 _FP32, _INT64 = numpy_dtype("FP32"), numpy_dtype("INT64")
 
 Part = bytes | memoryview
+NUMBERS_INLINE_MAX = 1024
+"""Of outputs that may be written as JSON on the event loop: half a ms."""
 
 
 def write_answer(

@@ -1,4 +1,4 @@
-"""The HTTP application: the table of routes, its middlewares, and the socket it listens on."""
+"""The HTTP application: the table of routes, its middlewares, and the protocol that answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -35,7 +35,6 @@ from cloud.processes.together import Together
 from cloud.serving.inference import Inference
 from cloud.serving.pool import ModelPool
 from cloud.serving.settings import Batching
-from shared.errors import InUse
 from shared.http_noise import quiet_logger
 
 DRAIN_S_MAX = 5.0
@@ -137,29 +136,6 @@ class ApiServer:
                 added = resource.add_route(method, route.handler, expect_handler=_later)
                 roles[added] = route.role
         return app
-
-
-@asynccontextmanager
-async def listening(
-    factory: Callable[[], asyncio.Protocol], host: str, port: int, *, shared: bool = False
-) -> AsyncGenerator[str]:
-    """Accept until the block ends; gives the URL. Raises `InUse` for a port that is taken.
-
-    `shared`: other processes listen on the same port (SO_REUSEPORT).
-    """
-    try:
-        listener = await asyncio.get_running_loop().create_server(
-            factory, host, port, backlog=1024, reuse_port=shared or None
-        )
-    except OSError as error:
-        raise InUse(
-            f"api: cannot listen on {host}:{port}: {error.strerror}; "
-            "set api.host and api.port to an address that is free, or the port to 0"
-        ) from error
-    try:
-        yield f"http://{host}:{listener.sockets[0].getsockname()[1]}"
-    finally:
-        listener.close()
 
 
 class _Protocol(RequestHandler):

@@ -22,6 +22,8 @@ from shared.oip.signature import Signature, inputs_for
 
 FAST_OUTPUTS = ("label", "confidence", "source")
 WEBHOOK_CHARACTERS_MAX = 2048
+JSON_INLINE_BYTES_MAX = 8 * 1024
+"""Of JSON that may be read on the event loop: half a ms, whatever is in it."""
 _US = 1e-6  # the unit of `timeout`, as in Triton's schedule policy extension
 
 
@@ -44,7 +46,7 @@ class Asked:
     id: str
     tier: Tier
     timeout_s: float | None  # as the caller gave it
-    within_s: float  # the deadline: `timeout_s` within its bound, or the tier's own
+    within_s: float  # the deadline of who waits: `timeout_s` within its bound, or the tier's own
     priority: Priority
     webhook: str | None  # unchecked but for its length; only with the tier `asynchronous`
     parameters: Mapping[str, Parameter]  # all of the request's, for whoever knows more of them
@@ -70,8 +72,8 @@ def read_call(
 ) -> InferCall:
     """`header_length` is the text of `Inference-Header-Content-Length`, None where it is absent.
 
-    The caller bounds the body. Raises `Malformed`, `TooLarge` or `Unknown`, nothing else. Over 8 KiB
-    of JSON take more than half a ms: call it in a thread then.
+    The caller bounds the body. Raises `Malformed`, `TooLarge` or `Unknown`, nothing else. Call it in
+    a thread for more than `JSON_INLINE_BYTES_MAX` of JSON.
     """
     if len(signature.inputs) != 1:
         raise Malformed(f"{signature.name} takes {len(signature.inputs)} inputs; only one is read")
@@ -89,6 +91,13 @@ def read_call(
         priority=_priority(extra), webhook=_webhook(extra, tier), parameters=extra,
     )  # fmt: skip
     return InferCall(rows, asked)
+
+
+def json_bytes(body_bytes: int, header_length: str | None) -> int:
+    """How much of a body is JSON: all of it where `header_length` is None or nonsense."""
+    if header_length is not None and header_length.isascii() and header_length.isdigit():
+        return min(body_bytes, int(header_length[:12]))
+    return body_bytes
 
 
 def rows_of(asked: Asked, content: bytes | bytearray | memoryview) -> Rows:
@@ -109,12 +118,10 @@ def rows_of(asked: Asked, content: bytes | bytearray | memoryview) -> Rows:
 
 
 def _bound_json(body_bytes: int, header_length: str | None, limits: CallLimits) -> None:
-    json_bytes = body_bytes
-    if header_length is not None and header_length.isascii() and header_length.isdigit():
-        json_bytes = min(body_bytes, int(header_length[:12]))
-    if json_bytes > limits.json_bytes_max:
+    found = json_bytes(body_bytes, header_length)
+    if found > limits.json_bytes_max:
         raise TooLarge(
-            f"the body's JSON is {json_bytes} bytes; at most {limits.json_bytes_max} are read: "
+            f"the body's JSON is {found} bytes; at most {limits.json_bytes_max} are read: "
             "send tensors as binary data, or fewer rows"
         )
 
@@ -147,12 +154,14 @@ def _timeout_s(parameters: Mapping[str, Parameter]) -> float | None:
 def _within_s(tier: Tier, timeout_s: float | None, limits: CallLimits) -> float:
     match tier:
         case Tier.FAST:
-            default_s, max_s = limits.fast_s, limits.timeout_s_max
+            default_s = limits.fast_s
         case Tier.FULL:
-            default_s, max_s = limits.full_s, limits.timeout_s_max
-        case Tier.ASYNCHRONOUS:
-            default_s = max_s = limits.asynchronous_s
-    return default_s if timeout_s is None else min(timeout_s, max_s)
+            default_s = limits.full_s
+        case (
+            Tier.ASYNCHRONOUS
+        ):  # nobody waits: `timeout_s` goes with the job, within `jobs.expiry_s`
+            return math.inf
+    return default_s if timeout_s is None else min(timeout_s, limits.timeout_s_max)
 
 
 def _priority(parameters: Mapping[str, Parameter]) -> Priority:

@@ -8,10 +8,10 @@ from http import HTTPStatus
 from aiohttp import web
 
 from cloud.api import bodies, schemas
-from cloud.api.answer import write_answer
-from cloud.api.call import InferCall, Tier, read_call
+from cloud.api.answer import NUMBERS_INLINE_MAX, write_answer
+from cloud.api.call import JSON_INLINE_BYTES_MAX, InferCall, Tier, json_bytes, read_call
 from cloud.api.middleware import CALLER, IDENTITY, caller_of
-from cloud.api.record import Record, Took
+from cloud.api.record import Record
 from cloud.api.room import Room, Share
 from cloud.api.routes import Route, versioned
 from cloud.api.settings import Api
@@ -26,7 +26,6 @@ from shared.errors import Unknown
 from shared.oip.body import HEADER_LENGTH, Encoded
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-_INLINE_BYTES_MAX = 8 * 1024  # reading this much JSON takes half a ms; more leaves the event loop
 OK, ACCEPTED = HTTPStatus.OK, HTTPStatus.ACCEPTED
 
 
@@ -88,22 +87,19 @@ class InferRoutes:
         response = web.Response(body=encoded.body, headers=encoded.headers)
         response = await bodies.pack(response, request, self._limits)
         ended = time.monotonic()
-        took = Took(whole - arrived, read - whole, ended - began, ended - arrived)
-        self._record.answered(served, call.rows, asked.priority, answer, took, *_names(request))
+        took_s = (whole - arrived, read - whole, ended - began, ended - arrived)
+        self._record.answered(served, call.rows, asked.priority, answer, took_s, *_names(request))
         return response
 
     async def _read(self, body: bytes, header_length: str | None, served: Served) -> InferCall:
         signature, limits = served.signature, self._limits.calls
-        json_bytes = len(body)
-        if header_length is not None and header_length.isdecimal():
-            json_bytes = min(json_bytes, int(header_length[:12]))
-        if json_bytes <= _INLINE_BYTES_MAX:
+        if json_bytes(len(body), header_length) <= JSON_INLINE_BYTES_MAX:
             return read_call(body, header_length, signature, limits)
         return await asyncio.to_thread(read_call, body, header_length, signature, limits)
 
     async def _written(self, call: InferCall, served: Served, answer: Answer) -> Encoded:
         asked, manifest, outputs = call.asked, served.manifest, answer.outputs
-        if asked.all_binary or outputs.logits.size <= _INLINE_BYTES_MAX // 8:
+        if asked.all_binary or outputs.logits.size <= NUMBERS_INLINE_MAX:
             return write_answer(asked, manifest, outputs, served.version, answer.source)
         return await asyncio.to_thread(
             write_answer, asked, manifest, outputs, served.version, answer.source
@@ -115,6 +111,8 @@ class InferRoutes:
         """On disk when this returns; the body was read only to refuse it now and not in hours."""
         if self._jobs is None:
             raise Unknown("parameters.tier: 'asynchronous' is not offered here; send fast or full")
+        if (caller := request.get(CALLER)) is not None:
+            caller.require(Role.JOBS)
         admitted = await self._jobs.accept(
             caller_of(request),
             model=served.name,

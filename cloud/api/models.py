@@ -123,14 +123,16 @@ class ModelRoutes:
 
 def model_config(served: Served, batching: Batching) -> schemas.ModelConfig:
     """As Triton writes it: sizes without the batch axis, which every tensor here has."""
+    rules = batching.rules(served.model.size_max)
     return schemas.ModelConfig(
         name=served.name,
         platform=served.signature.platform,
         backend=served.signature.platform,
-        max_batch_size=batching.size_max,
+        max_batch_size=rules.size_max,
         input=tuple(_config_tensor(spec) for spec in served.signature.inputs),
         output=tuple(_config_tensor(spec) for spec in served.signature.outputs),
         dynamic_batching=schemas.DynamicBatching(
+            preferred_batch_size=rules.preferred,
             max_queue_delay_microseconds=round(batching.wait_ms_max * 1000),
             priority_levels=len(Priority),
             default_priority_level=Priority.INTERACTIVE,

@@ -21,8 +21,6 @@ class CallLimits(Section):
     """Deadline of the tier `fast`, seconds: what a control loop waits for."""
     full_s: Positive = 1.0
     """Deadline of the tier `full`: what a person waits for."""
-    asynchronous_s: Positive = 24 * 3600.0
-    """Deadline of the tier `asynchronous`."""
     timeout_s_max: Positive = 60.0
     """A longer `timeout` of a call that waits for its answer is cut down to this."""
 
@@ -31,7 +29,7 @@ class Api(Section):
     """Inference, models, health, metrics and status over HTTP."""
 
     host: str = "127.0.0.1"
-    """This machine only, until there is authentication."""
+    """This machine only. An address that others reach needs `gateway` to ask who they are."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """0 picks a free one; the ready line names it."""
     fast_lane: bool = True

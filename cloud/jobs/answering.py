@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from cloud.api.answer import write_answer
-from cloud.api.call import InferCall, read_call
+from cloud.api.answer import NUMBERS_INLINE_MAX, write_answer
+from cloud.api.call import JSON_INLINE_BYTES_MAX, InferCall, json_bytes, read_call
 from cloud.api.settings import CallLimits
 from cloud.jobs.record import Claimed
 from cloud.serving.inference import Answer
@@ -13,11 +13,6 @@ from cloud.serving.job import Priority, Rows
 from cloud.serving.served import Served
 from shared.errors import Refused, Unavailable
 from shared.oip.body import Encoded
-
-_INLINE_BYTES = 8 * 1024
-"""Of a body that are read on the event loop: below half a ms, whatever is in them."""
-_INLINE_NUMBERS = 2_000
-"""Of an answer that are written there."""
 
 
 class Answers(Protocol):
@@ -41,7 +36,7 @@ class OipAnswering:
 
     async def answer(self, job: Claimed, deadline: float) -> Encoded:
         served = self._find(job.model, job.version)
-        if len(job.body) <= _INLINE_BYTES:
+        if json_bytes(len(job.body), job.header_length) <= JSON_INLINE_BYTES_MAX:
             call = self._read(job, served)
         else:
             call = await asyncio.to_thread(self._read, job, served)
@@ -54,7 +49,7 @@ class OipAnswering:
             )
 
         try:
-            if answer.outputs.probabilities.size <= _INLINE_NUMBERS:
+            if answer.outputs.logits.size <= NUMBERS_INLINE_MAX:
                 return written()
             return await asyncio.to_thread(written)
         except Unavailable as error:  # the model would say the same again

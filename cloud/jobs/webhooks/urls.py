@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from yarl import URL
 
+from cloud.api.call import WEBHOOK_CHARACTERS_MAX
 from cloud.jobs.settings import WebhookSettings
 from cloud.jobs.webhooks.addresses import parse, why_refused
 from shared.errors import Malformed, Refused
 
-CHARACTERS_MAX = 2048
 _TEXT = re.compile(r"[\x21-\x7e]+")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # WHATWG URL: a host that ends in one is IPv4
@@ -53,8 +53,8 @@ def target(text: str, rules: WebhookSettings) -> Target:
 
 
 def _parsed(text: str) -> URL:
-    if len(text) > CHARACTERS_MAX:
-        raise Malformed(f"webhook: {len(text)} characters; at most {CHARACTERS_MAX}")
+    if len(text) > WEBHOOK_CHARACTERS_MAX:
+        raise Malformed(f"webhook: {len(text)} characters; at most {WEBHOOK_CHARACTERS_MAX}")
     if not _TEXT.fullmatch(text) or "\\" in text:
         raise Malformed(
             "webhook: a URL is visible ASCII without a backslash; write names in their xn-- form "

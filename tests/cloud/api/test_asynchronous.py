@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 
-from tests.cloud.api.servers import INFER, LANES, MODEL, Running, server, tensor
+from tests.cloud.api.servers import INFER, LANES, MODEL, Running, lanes, server, tensor
+from tests.cloud.api.test_access import gateway, keys
 from tests.tiny_bundle import sure_image
 
 CALL = {"inputs": [tensor(3)], "parameters": {"tier": "asynchronous"}}
@@ -52,6 +53,21 @@ def test_the_same_key_is_the_same_job(later: Running) -> None:
     assert first.json["id"] == second.json["id"]
     other = later.infer({**CALL, "inputs": [tensor(4)]}, Idempotency_Key="order-7")
     assert 400 <= other.status < 500
+
+
+@lanes
+def test_only_who_has_the_role_hands_work_in(folder: Path, tmp_path: Path, lane: str) -> None:
+    path, made = keys(tmp_path)
+    with server(folder, lane, make_gateway=gateway(path), with_jobs=True) as running:
+        refused = running.infer(CALL, X_API_Key=made["infer"])
+        assert (refused.status, refused.json["type"]) == (403, "urn:hybridge:problem:forbidden")
+        assert "role jobs" in refused.json["detail"]
+        accepted = running.infer(CALL, X_API_Key=made["jobs"])
+        assert accepted.status == 202
+        fetched = running.get(
+            f"{accepted.headers['location']}?wait_ms=9000", X_API_Key=made["jobs"]
+        )
+        assert fetched.status == 200
 
 
 def test_results_are_listed(later: Running) -> None:

@@ -1,6 +1,7 @@
 """Reading a call and writing its answer, without a transport."""
 
 import json
+import math
 import time
 import tracemalloc
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cloud.api.answer import answer_header, answer_parts, write_answer
-from cloud.api.call import InferCall, Tier, read_call, rows_of
+from cloud.api.call import InferCall, Tier, json_bytes, read_call, rows_of
 from cloud.api.settings import CallLimits
 from cloud.serving.job import Outputs, Priority
 from shared.bundle.manifest import Manifest
@@ -134,8 +135,22 @@ def test_a_timeout_is_a_deadline_in_microseconds() -> None:
     assert asked(timeout=1500).asked.within_s == 0.0015
     assert asked(timeout=0).asked.within_s == 1.0
     assert asked(timeout=2**62).asked.within_s == LIMITS.timeout_s_max
-    assert asked(timeout=10**9, tier="asynchronous").asked.within_s == 1000.0
-    assert asked(tier="asynchronous").asked.within_s == 86_400.0
+
+
+def test_nobody_waits_for_an_asynchronous_call() -> None:
+    call = asked(timeout=10**9, tier="asynchronous").asked
+    assert (call.timeout_s, call.within_s) == (1000.0, math.inf)  # the job takes the first along
+    assert asked(tier="asynchronous").asked.timeout_s is None
+
+
+@pytest.mark.parametrize(
+    ("header_length", "expected"),
+    [(None, 50), ("20", 20), ("90", 50), ("", 50), ("-1", 50), ("\u0662", 50), ("2e1", 50)],
+)
+def test_a_header_length_that_is_nonsense_makes_all_of_a_body_json(
+    header_length: str | None, expected: int
+) -> None:
+    assert json_bytes(50, header_length) == expected
 
 
 @pytest.mark.parametrize("timeout", [-1, 2**63, 10**400, 1.5, True, "1", "NaN"])

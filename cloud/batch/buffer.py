@@ -40,10 +40,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Of the messages given, in their order: so many were taken, of which so many were copies."""
+    """Of the messages given, in their order: so many were taken, of which so many were copies.
+
+    `held`: that are on disk now.
+    """
 
     taken: int
     copies: int
+    held: int
 
 
 class Buffer:
@@ -81,14 +85,14 @@ class Buffer:
             held, size = db.execute("SELECT messages, bytes FROM held").fetchone()
             for at, message in enumerate(messages):
                 if held >= self._messages_max or size + len(message.content) > self._bytes_max:
-                    return Put(at, copies)
+                    return Put(at, copies, held)
                 changed = db.execute(
                     "INSERT OR IGNORE INTO message VALUES (?, ?, ?, ?)",
                     (message.name, self._wall(), len(message.content), message.content),
                 ).rowcount
                 held, size = held + changed, size + changed * len(message.content)
                 copies += 1 - changed
-        return Put(len(messages), copies)
+        return Put(len(messages), copies, held)
 
     def count(self) -> int:
         with self._reading() as db:

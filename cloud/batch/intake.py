@@ -72,6 +72,7 @@ class Intake:
                 delivery.ack()
                 if self._waiting and self._waiting[0] is delivery:  # else the link was lost
                     self._waiting.popleft()
+            self._counts.buffered.labels(self._job).set(put.held)
             self._counts.messages.labels(self._job, "copy").inc(put.copies)
             self._counts.messages.labels(self._job, "kept").inc(put.taken - put.copies)
             if put.taken < len(group):

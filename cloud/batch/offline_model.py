@@ -9,6 +9,7 @@ import numpy as np
 from cloud.batch.answer_lines import Answered
 from cloud.batch.reading import Pixels
 from cloud.serving.latency_curve import LatencyCurve
+from cloud.serving.padding import powers_of_two
 from shared.bundle.reader import Bundle
 from shared.confidence import softmax
 from shared.engines.known import known_engines
@@ -57,7 +58,7 @@ class OfflineModel:
         self._session.close()
 
     def _measure(self, rows_max: int) -> LatencyCurve:
-        sizes = sorted({1 << k for k in range(rows_max.bit_length())} | {rows_max})
+        sizes = powers_of_two(rows_max)
         share_s = _MEASURE_S_MAX / len(sizes)
         measured: dict[int, float] = {}
         for size in sizes:

@@ -28,6 +28,7 @@ class NearLineJob(Section):
     out: Path
     """Folder of the answers. Only this job may write there."""
     model: Name
+    """By the name of its bundle; the one that serves answers."""
     version: Version | None = None
     """None: whichever version serves."""
     every_minutes: Annotated[float, Field(gt=0, le=1440)] = 15.0
@@ -40,6 +41,7 @@ class NearLineJob(Section):
     part_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     """Rows in each file of answers at most: half a megabyte of lines."""
     layout: Layout = "jsonl"
+    """Of the answers: JSON lines, which anything reads, or arrays for numpy."""
     probabilities: bool = False
     """Whether each row has all of them."""
     behind_max: Count = 3

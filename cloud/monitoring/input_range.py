@@ -7,14 +7,12 @@ the outermost count is 0, for then the edge itself is the end of what was seen.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloud.serving.job import Rows
 from shared.bundle.manifest import Manifest, Sketch
 
-Rows = NDArray[Any]
 VALUES_MAX = 32 * 1024  # looked at
 
 _FEATURES: Mapping[str, Callable[[Rows], Rows]] = {  # of [n, values], one number a row

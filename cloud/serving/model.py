@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.serving.job import Calibrated, Outputs, Rows
+from cloud.serving.job import Calibrated, Floats, Outputs, Rows
 from cloud.serving.latency_curve import LatencyCurve
 from cloud.serving.opening import Opened
 from cloud.serving.padding import parts, powers_of_two
@@ -23,7 +23,6 @@ _MEASURE_S_MAX = 2.0  # for the whole curve: a slow model is measured less often
 _WARM_S_MAX = 2.0  # for the sizes between the measured ones; engines specialise at first runs
 
 Pixels = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 
 class UnknownDictionary(Unknown):

@@ -1,6 +1,7 @@
 """What to serve, with which engine, in which batches, and in how much memory."""
 
 import re
+from math import inf
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -75,6 +76,24 @@ class ModelSettings(Section):
         return self
 
 
+class QueueLimits(Section):
+    """How long a request may wait for its batch, in seconds, whatever its deadline; None: for as long
+    as its deadline lets it. What would wait for longer is refused at once.
+    """
+
+    interactive: Positive | None = None
+    """Deadlines of a second and less say enough."""
+    near_line: Positive | None = None
+    """A window's end says enough."""
+    bulk: Positive | None = None
+    """Set it where bulk requests come with long deadlines and should rather try another worker."""
+
+    @property
+    def by_priority(self) -> tuple[float, float, float]:
+        """As `BatchRules` has them."""
+        return (self.interactive or inf, self.near_line or inf, self.bulk or inf)
+
+
 class Batching(Section):
     """When a batch leaves, and how many may wait; the same for every model."""
 
@@ -90,6 +109,8 @@ class Batching(Section):
     0: it never does; batches grow by themselves while the one before runs."""
     depth_max: Count = 1024
     """Requests that may wait for one model; the next is refused at once."""
+    queue_s_max: QueueLimits = QueueLimits()
+    """Beside the deadlines, which hold in any case."""
     bulk_share: Annotated[float, Field(gt=0, le=1)] = 0.1
     """By how much near-line and bulk work may delay an interactive request, as a share of
     `p99_ms`, or of a full batch's time without one."""
@@ -115,6 +136,7 @@ class Batching(Section):
             p99_s=None if self.p99_ms is None else self.p99_ms / 1e3,
             wait_s_max=self.wait_ms_max / 1e3,
             depth_max=self.depth_max,
+            queue_s_max=self.queue_s_max.by_priority,
             bulk_share=self.bulk_share,
         )
 

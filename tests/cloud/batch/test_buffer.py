@@ -21,7 +21,7 @@ def messages(*contents: bytes) -> list[Message]:
 
 def test_what_is_put_is_found_and_read_in_another_life(tmp_path: Path) -> None:
     first = buffer(tmp_path)
-    assert first.put(messages(b"a", b"bb")) == Put(2, 0)
+    assert first.put(messages(b"a", b"bb")) == Put(2, 0, held=2)
     first.close()
     second = buffer(tmp_path)
     found = second.find()
@@ -33,26 +33,26 @@ def test_what_is_put_is_found_and_read_in_another_life(tmp_path: Path) -> None:
 
 def test_the_same_content_on_the_same_topic_is_kept_once(tmp_path: Path) -> None:
     kept = buffer(tmp_path)
-    assert kept.put(messages(b"a", b"a")) == Put(2, 1)
-    assert kept.put([*messages(b"a"), Message("belt/2", b"a")]) == Put(2, 1)
+    assert kept.put(messages(b"a", b"a")) == Put(2, 1, held=1)
+    assert kept.put([*messages(b"a"), Message("belt/2", b"a")]) == Put(2, 1, held=2)
     assert kept.count() == 2
     kept.close()
 
 
 def test_full_by_number_takes_the_first_that_fit(tmp_path: Path) -> None:
     kept = buffer(tmp_path, messages_max=2)
-    assert kept.put(messages(b"a", b"b", b"c")) == Put(2, 0)
-    assert kept.put(messages(b"c")) == Put(0, 0)
+    assert kept.put(messages(b"a", b"b", b"c")) == Put(2, 0, held=2)
+    assert kept.put(messages(b"c")) == Put(0, 0, held=2)
     kept.remove([kept.find()[0].name])
-    assert kept.put(messages(b"c")) == Put(1, 0)
+    assert kept.put(messages(b"c")) == Put(1, 0, held=2)
     kept.close()
 
 
 def test_full_by_bytes(tmp_path: Path) -> None:
     kept = buffer(tmp_path, bytes_max=5)
-    assert kept.put(messages(b"aaa", b"bb", b"c")) == Put(2, 0)
+    assert kept.put(messages(b"aaa", b"bb", b"c")) == Put(2, 0, held=2)
     kept.remove(one.name for one in kept.find())
-    assert kept.put(messages(b"ccccc")) == Put(1, 0)
+    assert kept.put(messages(b"ccccc")) == Put(1, 0, held=1)
     kept.close()
 
 

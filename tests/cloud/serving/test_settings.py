@@ -1,5 +1,7 @@
 """What the settings of serving refuse, and what they make of themselves for a model."""
 
+from math import inf
+
 import pytest
 
 from cloud.serving.settings import Batching
@@ -13,6 +15,12 @@ def test_rules_fit_the_model() -> None:
     assert batching.rules(10**9).size_max == 32
 
 
+def test_queue_limits_by_priority() -> None:
+    assert Batching().rules(32).queue_s_max == (inf, inf, inf)
+    batching = Batching.model_validate({"queue_s_max": {"interactive": 0.5, "bulk": 60}})
+    assert batching.rules(32).queue_s_max == (0.5, inf, 60.0)
+
+
 def test_without_a_target_each_request_has_its_deadline_only() -> None:
     assert Batching().rules(32).p99_s is None
 
@@ -22,6 +30,7 @@ def test_without_a_target_each_request_has_its_deadline_only() -> None:
     [
         ({"size_max": 8, "depth_max": 4}, "depth_max 4 is below size_max 8"),
         ({"preferred": (8, 4)}, "must rise"),
+        ({"queue_s_max": {"bulk": 0}}, "greater than 0"),
         ({"preferred": (4, 4)}, "must rise"),
         ({"size_max": 8, "preferred": (4, 16)}, "end at most at size_max 8"),
     ],

@@ -25,8 +25,8 @@ _AHEAD_BYTES_MAX = 64 * 1024  # that a client may send before it has its answer
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_ahead", "_asked", "_began", "_head_is_whole", "_is_paused", "_lane", "_need", "_pieces",
-        "_since", "_stall", "_transport", "address",
+        "_ahead", "_asked", "_at", "_began", "_head_is_whole", "_is_paused", "_lane", "_need",
+        "_pieces", "_since", "_stall", "_transport", "address",
     )  # fmt: skip
 
     def __init__(self, lane: "Lane") -> None:
@@ -38,7 +38,8 @@ class Connection(asyncio.Protocol):
         self._need = 0  # bytes it takes
         self._head_is_whole = False
         self._began = 0.0  # when its first byte came
-        self._ahead = b""  # what came before the answer to the request in hand had left
+        self._ahead = b""  # where what came before the answer to the request in hand had left
+        self._at = 0  # begins; not cut off, as a thousand requests would be copied a thousand times
         self._is_paused = False  # nothing is read from the socket until less of that is left
         self._stall: asyncio.TimerHandle | None = None  # while the client takes no more answers
         self._since = 0.0  # of its last sign of life
@@ -132,7 +133,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _wait_with(self, data: bytes) -> None:
-        self._ahead += data
+        self._ahead, self._at = self._ahead[self._at :] + data, 0
         if len(self._ahead) > _AHEAD_BYTES_MAX and not self._is_paused and self._transport:
             self._is_paused = True
             self._transport.pause_reading()
@@ -143,13 +144,13 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._take_up)
 
     def _take_up(self) -> None:
-        ahead, transport = self._ahead, self._transport
+        ahead, at, transport = self._ahead, self._at, self._transport
         if not ahead or self._asked is not None or self._stall is not None or transport is None:
             return
-        self._ahead = b""
+        self._ahead, self._at = b"", 0
         self._began = time.monotonic()
-        self._look(ahead)
-        if len(self._ahead) <= _AHEAD_BYTES_MAX:
+        self._look(ahead, at)
+        if len(self._ahead) - self._at <= _AHEAD_BYTES_MAX:
             self._read_on(transport)
 
     def _read_on(self, transport: asyncio.Transport) -> None:
@@ -157,28 +158,31 @@ class Connection(asyncio.Protocol):
             self._is_paused = False
             transport.resume_reading()
 
-    def _look(self, data: bytes) -> None:
-        end = data.find(_END) + 4
+    def _look(self, data: bytes, at: int = 0) -> None:
+        """At the request that begins at `at`."""
+        end = data.find(_END, at) + 4
         if end < 4:
-            if len(data) > HEAD_BYTES_MAX or not _INFER.startswith(data[: len(_INFER)]):
-                self._hand_over(data)
+            length = len(data) - at
+            if length > HEAD_BYTES_MAX or not _INFER.startswith(data[at : at + len(_INFER)]):
+                self._hand_over(data[at:])
             else:
-                self._keep(data, len(data) + 1, head_is_whole=False)
+                self._keep(data[at:], length + 1, head_is_whole=False)
             return
-        head = self._lane.heads.read(data[:end]) if end <= HEAD_BYTES_MAX else None
+        head = self._lane.heads.read(data[at:end]) if end - at <= HEAD_BYTES_MAX else None
         if head is None or not self._is_ours(head):
-            self._hand_over(data)
+            self._hand_over(data[at:])
             return
         total = end + head.length
         if len(data) < total:
             if head.length > _PIECES_BYTES_MAX:
-                self._hand_over(data)  # there, big bodies of all connections share a bounded room
+                # there, big bodies of all connections share a bounded room
+                self._hand_over(data[at:])
             else:
-                self._keep(data, total, head_is_whole=True)
+                self._keep(data[at:], total - at, head_is_whole=True)
             return
         if len(data) > total:
-            self._ahead = data[total:] + self._ahead
-        self._take(head, data, end, total)
+            self._ahead, self._at = data, total
+        self._take(head, data, at, end, total)
 
     def _is_ours(self, head: Head) -> bool:
         return (
@@ -189,7 +193,7 @@ class Connection(asyncio.Protocol):
         self._pieces += data
         self._need, self._head_is_whole = need, head_is_whole
 
-    def _take(self, head: Head, data: bytes, end: int, total: int) -> None:
+    def _take(self, head: Head, data: bytes, begin: int, end: int, total: int) -> None:
         lane, now = self._lane, time.monotonic()
         name = named(head.request_id, head.traceparent)
         request = self._asked = FastRequest(self, lane, name, self._began, now)
@@ -207,7 +211,7 @@ class Connection(asyncio.Protocol):
                 body = memoryview(data)[end:total]
                 kept, rows = lane.calls.read(served, body, head.header_length, header)
             if kept.is_asynchronous:
-                self._give_up(request, data[:total])
+                self._give_up(request, data[begin:total])
                 return
             request.ask(kept, rows)
         except Exception as error:  # noqa: BLE001  the table of problems knows bugs, too
@@ -228,7 +232,7 @@ class Connection(asyncio.Protocol):
         protocol = self._lane.hand_over()
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
-        protocol.data_received(data + self._ahead)
+        protocol.data_received(data + self._ahead[self._at :])
 
     def _left(self) -> asyncio.Transport | None:
         self._end_stall()

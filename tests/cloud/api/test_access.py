@@ -42,7 +42,7 @@ def keys(folder: Path) -> tuple[Path, Keys]:
         "over": {"expires": datetime(2020, 1, 1, tzinfo=UTC)},
     }.items():  # fmt: skip
         key = make_key(secrets.choice)
-        role = Role(name) if name in set(Role) else Role.INFER
+        role = Role(name) if name in set(Role) else Role.JOBS
         line = KeyLine(id=key.id, name=name, roles=(role,), sha256=key.digest.hex(), **more)
         text = with_key(text, line, "keys")
         made[name] = key.text

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from cloud.api.fast_lane.head import Head
 from cloud.api.fast_lane.kept import Kept
 from cloud.api.fast_lane.name import Name
-from cloud.api.record import Took
 from cloud.gateway.caller import Caller
 from cloud.gateway.roles import Role
 from cloud.serving.inference import Answer, Ask
@@ -78,10 +77,10 @@ class FastRequest(Ask):
         caller = self._end()
         self._connection.respond(head, self._name, body)
         ended = time.monotonic()
-        took = Took(self._network_s, self._decode_s, ended - began, ended - self._arrived)
+        took_s = (self._network_s, self._decode_s, ended - began, ended - self._arrived)
         request_id, traceparent = self._name
         self._lane.record.answered(
-            self.served, self.rows, self.priority, answer, took, request_id, traceparent, caller
+            self.served, self.rows, self.priority, answer, took_s, request_id, traceparent, caller
         )
 
     def refuse(self, error: Exception) -> None:

@@ -48,13 +48,14 @@ def main() -> int:
     results = merged(_read(arguments.json), machine(), found, failed_parts)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(results.model_dump_json(indent=1))
-    if arguments.write is not None:
-        text = arguments.write.read_text(encoding="utf-8")
-        arguments.write.write_text(report.replaced(text, results), encoding="utf-8")
     if arguments.plot is not None and results.cells is not None:
         from simulations.serve_bench.plot import draw  # noqa: PLC0415  slow to import
 
         draw(results.cells, arguments.plot)
+    if arguments.write is not None:
+        picture = "" if arguments.plot is None else arguments.plot.as_posix()
+        text = arguments.write.read_text(encoding="utf-8")
+        arguments.write.write_text(report.replaced(text, results, picture), encoding="utf-8")
     print(report.block(results))
     now = merged(None, results.machine, found, failed_parts)  # not what earlier runs left
     return 0 if not missing(now) and all(one.met for one in verdicts(now)) else 1

@@ -18,14 +18,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from cloud.capacity.load.arrivals import Stretch
+from cloud.capacity.load.generator import Running
+from cloud.capacity.load.outcomes import Phase, phase
 from shared.errors import Unavailable
 from simulations.serve_bench import generator
-from simulations.serve_bench.accounting import phase
-from simulations.serve_bench.arrivals import Stretch
 from simulations.serve_bench.ours import Ours, ours_running, with_api_key
 from simulations.serve_bench.overload import BUNDLE, CONFIG, fashion_request, find_capacity
 from simulations.serve_bench.peers import REPOSITORY
-from simulations.serve_bench.results import Mixed, Phase
+from simulations.serve_bench.results import Mixed
 
 SHARE: Final = 0.5
 """Of the capacity: where a region that has room for its peaks spends its day."""
@@ -54,7 +55,7 @@ def measure(models: Path, folder: Path, say: Say, *, pairs: int = PAIRS) -> Mixe
         rows: list[tuple[int, float]] = []
         with _batch(models, folder / "batch", ours) as batch:
 
-            def switch(running: generator.Running) -> None:
+            def switch(running: Running) -> None:
                 for number, with_batch in enumerate(order):
                     running.at(number * each_s)
                     batch.let(run=with_batch)

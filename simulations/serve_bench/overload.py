@@ -13,9 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from cloud.capacity.load.arrivals import Stretch
+from cloud.capacity.load.generator import Running
+from cloud.capacity.load.outcomes import phase
 from simulations.serve_bench import generator, process, wrk
-from simulations.serve_bench.accounting import phase, recovered_s, slope
-from simulations.serve_bench.arrivals import Stretch
+from simulations.serve_bench.accounting import recovered_s, slope
 from simulations.serve_bench.ours import Ours, ours_running, with_api_key
 from simulations.serve_bench.results import Overload
 from simulations.serve_bench.verdicts import OVERLOAD_P99_RATIO_MAX
@@ -51,7 +53,7 @@ def measure(models: Path, folder: Path, say: Say, *, overload_s: float = OVERLOA
         high_ends = low_ends + overload_s
         ends = high_ends + AFTER_S
 
-        def watch(running: generator.Running) -> None:
+        def watch(running: Running) -> None:
             pids = ours.server.pids
             running.at(low_ends)
             while (at := time.monotonic() - running.began) < high_ends:

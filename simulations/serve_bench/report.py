@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from cloud.capacity.load.outcomes import Phase
 from simulations.serve_bench.results import (
     Cell,
     Cells,
@@ -10,7 +11,6 @@ from simulations.serve_bench.results import (
     MqttPath,
     MqttRun,
     Overload,
-    Phase,
     Results,
     Subject,
 )
@@ -23,8 +23,8 @@ DISTURBED_CORES: Final = 0.15
 """Processors' time that others had during a run, above which its cell has a star."""
 
 
-def replaced(text: str, results: Results) -> str:
-    """Give `text` with the block between its markers written anew.
+def replaced(text: str, results: Results, picture: str = "") -> str:
+    """Give `text` with the block between its markers written anew; `picture`: the plot's path.
 
     Raises:
         ValueError: the markers are not there, once each and in order.
@@ -34,10 +34,10 @@ def replaced(text: str, results: Results) -> str:
         raise ValueError(f"it needs the markers {BEGIN} and {END}, once each")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{block(results)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{block(results, picture)}\n{END}{after}"
 
 
-def block(results: Results) -> str:
+def block(results: Results, picture: str = "") -> str:
     """Give the Markdown for everything that is known."""
     m = results.machine
     versions = ", ".join(f"{name} {version}" for name, version in m.versions.items())
@@ -48,6 +48,7 @@ def block(results: Results) -> str:
         parts += ["### Targets", "\n".join(_targets(found))]
     if results.cells is not None:
         parts += ["### Closed loop", "\n".join(_cells(results.cells))]
+        parts += [f"![Requests a second by concurrency]({picture})"] if picture else []
     if results.mqtt is not None:
         parts += ["### MQTT path", "\n".join(_mqtt(results.mqtt))]
     if results.overload is not None:

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from cloud.capacity.load.outcomes import Phase
+
 Part = Literal["cells", "mqtt", "overload", "mixed"]
 
 
@@ -98,23 +100,6 @@ class MqttPath(_Kept):
     worker: tuple[MqttRun, ...]
     bare: tuple[MqttRun, ...]
     """The same messages, echoed by a subscriber that does nothing else."""
-
-
-class Phase(_Kept):
-    """What an open loop saw; latencies count from the time that a request was due."""
-
-    asked_per_second: float
-    seconds: float
-    answered: int
-    refused: int
-    failed: int
-    """Neither an answer nor a refusal with 429 or 503."""
-    answered_p50_ms: float
-    answered_p99_ms: float
-    refused_p50_ms: float
-    refused_p99_ms: float
-    late_p99_ms: float
-    """How late the load generator itself sent: what it adds to every figure here."""
 
 
 class Overload(_Kept):

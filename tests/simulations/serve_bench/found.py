@@ -1,6 +1,7 @@
 """Results to judge, made by hand."""
 
-from simulations.serve_bench.results import Cell, Cells, Machine, Phase, Run, Subject
+from cloud.capacity.load.outcomes import Phase
+from simulations.serve_bench.results import Cell, Cells, Machine, Run, Subject
 
 MACHINE = Machine(
     cpu="a CPU", cores=2, memory_gb=8, kernel="6", python="3.11", versions={"wrk": "4"}

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cloud import config
+from cloud.capacity.load.arrivals import Stretch
+from cloud.capacity.load.outcomes import phase
 from shared.errors import Unavailable
 from simulations.serve_bench import generator, model, mqtt_path, ours, overload, server, wire_forms
-from simulations.serve_bench.accounting import phase
-from simulations.serve_bench.arrivals import Stretch
 from simulations.serve_bench.model import Material
 from simulations.serve_bench.peers import PEERS, Launch
 

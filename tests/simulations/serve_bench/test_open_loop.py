@@ -6,14 +6,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from simulations.serve_bench.accounting import Outcomes, phase, recovered_s, slope
-from simulations.serve_bench.arrivals import Stretch, poisson
-from simulations.serve_bench.timer import Timer
+from cloud.capacity.load.arrivals import Stretch, poisson
+from cloud.capacity.load.outcomes import Outcomes, phase
+from cloud.capacity.load.timer import Timer
+from simulations.serve_bench.accounting import recovered_s, slope
 
 
 def outcomes(*entries: tuple[float, float, float, int]) -> Outcomes:
     due, sent, done, status = np.array(entries, np.float64).T
-    return Outcomes(due, sent, done, status.astype(np.int64))
+    return Outcomes(due, due, sent, done, status.astype(np.int64))
 
 
 def steady(

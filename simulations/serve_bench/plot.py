@@ -15,9 +15,8 @@ def draw(cells: Cells, file: Path) -> None:
     from matplotlib import pyplot as plt  # noqa: PLC0415  after the backend is chosen
 
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    axes.set_prop_cycle(
-        color=mpl.colormaps["tab20"].colors[::2] + mpl.colormaps["tab20"].colors[1::2]
-    )
+    colours = mpl.colormaps["tab20"]
+    axes.set_prop_cycle(color=[colours(at) for at in (*range(0, 20, 2), *range(1, 20, 2))])
     for subject in cells.subjects:
         found = [cell for cell in cells.cells if cell.subject == subject.name]
         axes.plot(

@@ -167,16 +167,16 @@ def _mixed(found: Mixed) -> Iterator[str]:
 
 
 def _phases(named: "tuple[tuple[str, Phase], ...] | list[tuple[str, Phase]]") -> Iterator[str]:
-    yield "| | asked/s | answered | p50 / p99 ms | refused | p50 / p99 ms | failed | sent late, p99 ms |"
+    yield "| | asked/s | answered | p50 / p99 ms | refused | p50 / p99 ms | failed | generator's lag, p99 ms |"
     yield "|---|---|---|---|---|---|---|---|"
     for title, one in named:
         yield (
             f"| {title} | {one.asked_per_second:,.0f} | {one.answered:,} | "
             f"{number(one.answered_p50_ms)} / {number(one.answered_p99_ms)} | {one.refused:,} | "
             f"{number(one.refused_p50_ms)} / {number(one.refused_p99_ms)} | {one.failed:,} | "
-            f"{number(one.late_p99_ms)}{'*' if one.late_p99_ms > LATE_MS else ''} |"
+            f"{number(one.lag_p99_ms)}{'*' if one.lag_p99_ms > LATE_MS else ''} |"
         )
-    if any(one.late_p99_ms > LATE_MS for _, one in named):
+    if any(one.lag_p99_ms > LATE_MS for _, one in named):
         yield ""
         yield "`*`: the generator itself was late, so others had its processor; run it again."
 

@@ -49,7 +49,7 @@ def test_a_generator_that_was_late_itself_is_told() -> None:
         measured_at="today", online_share=0.5, online_per_second=1_000, batch_per_second=100,
         alone=(phase(),), beside=(phase(),),
     )  # fmt: skip
-    late = on_time.model_copy(update={"alone": (phase().model_copy(update={"late_p99_ms": 3.1}),)})
+    late = on_time.model_copy(update={"alone": (phase().model_copy(update={"lag_p99_ms": 3.1}),)})
     assert "was late" not in block(Results(machine=MACHINE, mixed=on_time))
     assert "| 3.1* |" in block(Results(machine=MACHINE, mixed=late))
 

@@ -51,9 +51,14 @@ class InUse(Refused):
 
 
 class Unavailable(HybridgeError):
-    """The same call may succeed later; `retry_after_s` says when, where that is known."""
+    """The same call may succeed later; `retry_after_s` from now, where that is known."""
 
     retry_after_s: float | None = None
+
+    def __init__(self, message: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        if retry_after_s is not None:
+            self.retry_after_s = retry_after_s
 
 
 class Overloaded(Unavailable):

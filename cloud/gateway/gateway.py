@@ -197,6 +197,4 @@ def _permits(settings: GatewaySettings, counts: GatewayCounts) -> Callable[[str]
 
 
 def _come_again(message: str) -> Unavailable:
-    error = Unavailable(f"{message}; come again")
-    error.retry_after_s = _NEW_KEYS_S
-    return error
+    return Unavailable(f"{message}; come again", _NEW_KEYS_S)

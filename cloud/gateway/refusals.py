@@ -47,6 +47,5 @@ class RateLimited(Overloaded):
         message: str,
         retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, retry_after_s)
         self.kind = kind
-        self.retry_after_s = retry_after_s

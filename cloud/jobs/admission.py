@@ -1,7 +1,5 @@
 """A job becomes durable: idempotency keys, and the bounds. A change of one transaction."""
 
-import math
-
 from sqlalchemy import insert, select
 
 from cloud.jobs.database import Transaction
@@ -65,9 +63,8 @@ def _has_room(transaction: Transaction, caller: str, row_bytes: int, rules: JobS
         ("all jobs take {} bytes of {}", whole.bytes, row_bytes, rules.bytes_max),
     ):
         if held + more > most:
-            full = Overloaded(
+            raise Overloaded(
                 f"asynchronous tier: {what.format(held, most)}; fetch results and DELETE them at "
-                f"/v1/results/{{id}}, or come again in {math.ceil(_RETRY_AFTER_S)} s"
+                f"/v1/results/{{id}}, or come again in {_RETRY_AFTER_S:g} s",
+                _RETRY_AFTER_S,
             )
-            full.retry_after_s = _RETRY_AFTER_S
-            raise full

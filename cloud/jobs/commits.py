@@ -46,9 +46,7 @@ class Commits:
         if self._closed:
             raise Unavailable("this server is shutting down; send it again")
         if len(self._pending) >= self._pending_max:
-            full = Overloaded(f"{self._pending_max} changes to jobs already wait for the disk")
-            full.retry_after_s = 1.0
-            raise full
+            raise Overloaded(f"{self._pending_max} changes to jobs already wait for the disk", 1.0)
         loop = asyncio.get_running_loop()
         made: asyncio.Future[T] = loop.create_future()
         self._pending.append((change, made))

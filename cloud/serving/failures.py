@@ -13,10 +13,6 @@ is not in memory; another worker, or this one later, can answer."""
 class Broken(Unavailable):
     """The model failed so often of late that it is left alone until `retry_after_s` from now."""
 
-    def __init__(self, message: str, retry_after_s: float) -> None:
-        super().__init__(message)
-        self.retry_after_s: float = retry_after_s
-
 
 def failure_of(error: Exception) -> Failure:
     """What is not one of ours is a bug, so a fault: an engine says that it failed by `Unavailable`

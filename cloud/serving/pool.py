@@ -29,17 +29,9 @@ State = Literal["READY", "LOADING", "UNAVAILABLE"]
 class Loading(Unavailable):
     """A model that is known here and not in memory now; it is being loaded."""
 
-    def __init__(self, message: str, retry_after_s: float) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
 
 class NotLoaded(Unavailable):
     """A model that is known here and could not be loaded, or was unloaded on request."""
-
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,6 @@ def _no_public_address(found: Target) -> AddressRefused:
 
 
 def _later(found: Target) -> Unavailable:
-    error = Unavailable(f"webhook: {found.host} cannot be looked up now; send the request again")
-    error.retry_after_s = 5.0
-    return error
+    return Unavailable(
+        f"webhook: {found.host} cannot be looked up now; send the request again", 5.0
+    )

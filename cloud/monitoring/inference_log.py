@@ -19,12 +19,13 @@ from prometheus_client.registry import Collector
 
 from cloud.monitoring.log_entry import Entry, line_of
 from cloud.monitoring.log_file import LogFile, claim
-from cloud.monitoring.log_sampling import Allowance, Sampling
+from cloud.monitoring.log_sampling import Sampling
 from cloud.monitoring.payload_folder import PayloadFolder
 from cloud.monitoring.settings import BLOCK_BYTES, InferenceLogSettings
 from cloud.serving.caches.content import digest_of
 from cloud.serving.job import Rows
 from shared.errors import HybridgeError
+from shared.token_bucket import TokenBucket
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,8 @@ class InferenceLog(Collector):
     ) -> None:
         """`folder`: `state_dir`. Methods but `close` belong to one thread, the event loop's."""
         self._settings, self._folder, self._now = settings, folder, now
-        self._notable = Allowance(settings.notable_per_s, now())
-        self._lines = Allowance(settings.lines_per_s_max, now())
+        self._notable = _allowance(settings.notable_per_s)
+        self._lines = _allowance(settings.lines_per_s_max)
         self._together: list[_Line] = []
         self._queue: SimpleQueue[list[_Line] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="inference-log", daemon=True)
@@ -84,14 +85,14 @@ class InferenceLog(Collector):
 
     def notable(self) -> bool:
         """Whether an error or an unsure answer that was not picked may be logged all the same."""
-        return self._notable.take(self._now())
+        return self._notable is not None and self._notable.take(self._now())
 
     def write(self, entry: Entry, rows: Rows | None = None) -> None:
         """Never waits, never raises. `rows` are kept only where `payload` asks for them."""
         pending = len(self._together) + self._queue.qsize() * _TOGETHER
         if self._closed or pending >= self._settings.pending_max:
             self.counts.dropped += 1
-        elif self._lines.take(self._now()):
+        elif self._lines is not None and self._lines.take(self._now()):
             self._together.append((entry, self._payload(entry, rows)))
             if len(self._together) >= _TOGETHER:
                 self.flush()
@@ -217,6 +218,11 @@ class InferenceLog(Collector):
         if what in self._failing:
             self._failing.remove(what)
             log.info("inference_log_back", extra={"what": what, "lost": self.counts.lost})
+
+
+def _allowance(per_s: float) -> TokenBucket | None:
+    """With a second's worth at once; None: nothing at all."""
+    return TokenBucket(per_s, max(1.0, per_s)) if per_s else None
 
 
 def _blocks(lines: list[bytes]) -> Iterator[list[bytes]]:

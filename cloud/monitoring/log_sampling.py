@@ -29,22 +29,3 @@ def _encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:  # half a character; to name a handler costs all others 0.2 us
         return text.encode("utf-8", "surrogatepass")
-
-
-class Allowance:
-    """At most `per_s` a second, with a second's worth at once (a token bucket)."""
-
-    __slots__ = ("_at", "_left", "_most", "_per_s")
-
-    def __init__(self, per_s: float, now: float) -> None:
-        self._per_s, self._at = per_s, now
-        self._most = max(1.0, per_s) if per_s else 0.0
-        self._left = self._most
-
-    def take(self, now: float) -> bool:
-        self._left = min(self._most, self._left + max(0.0, now - self._at) * self._per_s)
-        self._at = now
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True

@@ -1,4 +1,4 @@
-"""Who may connect, publish and subscribe: passwords, certificates, topic rules, rates.
+"""Who may connect, publish and subscribe: passwords, certificates, topic rules.
 
 `gate` judges a CONNECT and makes an `identity`; `acl` parses the topic rules and gives each identity
 its `rules`, which stand on `filters`. All of it is pure but `files`, which reads the two files.

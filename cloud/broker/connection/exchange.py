@@ -3,7 +3,6 @@
 from typing import Final
 
 from cloud.broker.access.gate import Admission
-from cloud.broker.access.rates import TokenBucket
 from cloud.broker.access.rules import Rules
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.encode import encode, puback, publish_header
@@ -18,6 +17,7 @@ from cloud.broker.operations.counts import Counts
 from cloud.broker.router.router import Router
 from cloud.broker.session.messages import Message, Promise, forwarded, split_expiry
 from cloud.broker.session.session import Session
+from shared.token_bucket import TokenBucket
 
 FAILURE: Final = ReasonCode.UNSPECIFIED_ERROR
 """Reason codes from here on are failures (2.4)."""

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from cloud.broker.access.gate import Admission, Gate, PasswordCheck
-from cloud.broker.access.rates import TokenBucket
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
 from cloud.broker.connection.connection import Connection
+from shared.token_bucket import TokenBucket
 
 CHECKS_MAX: Final = 256
 """Passwords that wait to be checked, over all connections; one takes 40 ms of a core."""

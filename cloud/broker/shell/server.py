@@ -17,7 +17,6 @@ from typing import Final
 
 from cloud.broker.access.gate import Gate
 from cloud.broker.access.identity import Identity
-from cloud.broker.access.rates import TokenBucket
 from cloud.broker.access.rules import OPEN
 from cloud.broker.codec.reasons import ReasonCode
 from cloud.broker.connection.connection import Connection
@@ -32,6 +31,7 @@ from cloud.broker.session.records import Snapshot
 from cloud.broker.session.restore import last_id, restored
 from cloud.broker.shell.peer import Peer
 from shared.logs import OncePer
+from shared.token_bucket import TokenBucket
 
 log = logging.getLogger(__name__)
 

@@ -88,6 +88,21 @@ def test_notable_answers_a_second_are_bounded(tmp_path: Path) -> None:
     assert [log.notable() for _ in range(5)] == [True, True, True, False, False]
 
 
+def test_a_rate_of_nothing_lets_nothing_through(tmp_path: Path) -> None:
+    with started(tmp_path, notable_per_s=0, lines_per_s_max=0) as log:
+        assert not log.notable()
+        log.write(numbered(0))
+    assert not (tmp_path / "inference.log").exists()
+    assert log.counts.dropped == 1
+
+
+def test_less_than_one_a_second_still_comes(tmp_path: Path) -> None:
+    now = iter((0.0, 9.0, 10.0))
+    settings = InferenceLogSettings(notable_per_s=0.1)
+    log = InferenceLog(settings, tmp_path, CollectorRegistry(), now=lambda: next(now))
+    assert [log.notable() for _ in range(3)] == [True, False, True]
+
+
 def test_a_full_disk_is_counted_and_told_once_each_way(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from cloud.monitoring.log_sampling import Allowance, Sampling
+from cloud.monitoring.log_sampling import Sampling
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
@@ -39,25 +39,3 @@ def test_all_and_none() -> None:
         assert {picks(None), picks("a"), picks(""), picks("\ud800"), picks("\U0001f600")} == {
             picked
         }
-
-
-def test_an_allowance_is_a_rate_with_a_seconds_worth_at_once() -> None:
-    allowance = Allowance(2.0, now=0.0)
-    assert [allowance.take(0.0) for _ in range(3)] == [True, True, False]
-    assert [allowance.take(now) for now in (0.4, 0.5, 0.6, 1.0)] == [False, True, False, True]
-    assert [allowance.take(100.0) for _ in range(3)] == [True, True, False]
-
-
-def test_less_than_one_a_second_still_comes() -> None:
-    allowance = Allowance(0.1, now=0.0)
-    assert [allowance.take(now) for now in (0.0, 9.0, 10.0)] == [True, False, True]
-
-
-def test_a_rate_of_nothing_lets_nothing_through() -> None:
-    allowance = Allowance(0.0, now=0.0)
-    assert not any(allowance.take(now) for now in (0.0, 1.0, 1e6))
-
-
-def test_a_clock_that_goes_back_takes_nothing_away() -> None:
-    allowance = Allowance(1.0, now=10.0)
-    assert allowance.take(5.0)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloud.broker.access.rates import TokenBucket
 from shared.errors import Malformed
+from shared.token_bucket import TokenBucket
 
 
 def test_a_burst_passes_and_then_one_a_period() -> None:

@@ -10,12 +10,12 @@ from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.answer_log import AnswerLog
 from cloud.monitoring.log_entry import StageMs
 from cloud.monitoring.metrics import Metrics
-from cloud.serving.batch_queue import QueueFull
 from cloud.serving.batcher import Draining
 from cloud.serving.inference import Inference
 from cloud.serving.job import Priority
 from cloud.serving.model import UnknownDictionary
 from cloud.serving.pool import ModelPool
+from cloud.serving.refusal import QueueFull
 from cloud.store.feedback import Feedback, Key
 from cloud.store.lookup import AnswerLookup
 from shared.errors import DeadlineMissed, Refused, Unavailable, Unknown

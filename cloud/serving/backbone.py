@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from cloud.serving.batch_queue import QueueFull
 from cloud.serving.caches.content import Key
 from cloud.serving.caches.feature_cache import FeatureCache, Owner
 from cloud.serving.job import Floats, Job, Ran, Rows
+from cloud.serving.refusal import QueueFull
 from shared.errors import DeadlineMissed
 
 _SWEPT_AT_LEAST = 64

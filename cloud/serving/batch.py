@@ -18,7 +18,7 @@ class Waiting(Protocol):
     def priority(self) -> int: ...
 
 
-_ROUNDING_S = 1e-9  # the same sum, added up in another order
+ROUNDING_S = 1e-9  # the same sum, added up in another order
 
 J = TypeVar("J", bound=Waiting)
 
@@ -55,7 +55,7 @@ class Batch(Generic[J]):
         is in time. `cost_s[n]`: seconds for n rows.
         """
         by_deadline = deque(sorted(self.jobs, key=lambda job: job.deadline))
-        while by_deadline and now + cost_s[self.rows] > by_deadline[0].deadline + _ROUNDING_S:
+        while by_deadline and now + cost_s[self.rows] > by_deadline[0].deadline + ROUNDING_S:
             late = by_deadline.popleft()
             self.missed.append(late)
             self.drop([late])

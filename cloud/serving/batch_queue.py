@@ -4,8 +4,8 @@ An interactive job joins a batch when it is added, so its answer's time is known
 what runs now, then the batches ahead of it, then its own. It is admitted only if that is within its
 deadline and the target p99, and makes no batch mate late; so a promise once made holds as long as
 the curve does, and overload is a prompt refusal (compare Clockwork, OSDI 2020, and Nexus, SOSP
-2019). Behind a backlog a batch is opened only where a full one would be in time as well: else each would
-be closed by its first member's limit, and overload would be served one by one.
+2019). Behind a backlog a batch is opened only where a full one would be in time as well: else each
+would be closed by its first member's limit, and overload would be served one by one.
 
 Near-line and bulk jobs take what is left over (`background.py`). All of them together delay an
 interactive job by no more than `bulk_share` of the target (without one, a full batch): half of it
@@ -21,7 +21,7 @@ from typing import Generic
 
 from cloud.serving.arrivals import ArrivalRate
 from cloud.serving.background import Background
-from cloud.serving.batch import Batch, J
+from cloud.serving.batch import ROUNDING_S, Batch, J
 from cloud.serving.batch_rules import BatchRules
 from cloud.serving.company import company
 from cloud.serving.latency_curve import LatencyCurve
@@ -29,10 +29,7 @@ from cloud.serving.pace import Pace
 from cloud.serving.refusal import QueueFull, too_late
 from shared.errors import Malformed, TooLarge
 
-__all__ = ["Batch", "BatchQueue", "BatchRules", "QueueFull"]
-
 _INTERACTIVE = 1
-_ROUNDING_S = 1e-9  # the same sum, added up in another order
 _EXPIRY_STEP_S = 0.001  # those who wait are looked through no more often than this
 
 
@@ -116,7 +113,10 @@ class BatchQueue(Generic[J]):
             batch = Batch([], 0, inf)
         if batch is not None:
             batch.missed += missed
-            self._leave(batch, now)
+            if self._background.rows and not self._batches:
+                self._fill(batch, now)
+            if batch.jobs:
+                batch.ends_at = self._pace.started(batch.rows, now)
         return batch
 
     def again(self, jobs: list[J], now: float) -> Batch[J]:
@@ -240,12 +240,6 @@ class BatchQueue(Generic[J]):
             head.give_up_late(now, self._pace.cost_s)
         return head
 
-    def _leave(self, batch: Batch[J], now: float) -> None:
-        if self._background.rows and not self._batches:
-            self._fill(batch, now)
-        if batch.jobs:
-            batch.ends_at = self._pace.started(batch.rows, now)
-
     def _why(self, head: Batch[J], now: float) -> str:
         """Why it leaves now; empty: it waits for company."""
         if head.why:
@@ -261,7 +255,7 @@ class BatchQueue(Generic[J]):
             return "" if head.leave_at else "idle"
         if head.rows >= head.target:
             return "preferred"
-        return "due" if now >= head.leave_at - _ROUNDING_S else ""
+        return "due" if now >= head.leave_at - ROUNDING_S else ""
 
     def _look_for_company(self, head: Batch[J], now: float) -> None:
         spare_s = max(0.0, head.limit - now - self._pace.cost_s[-1]) / 2
@@ -292,7 +286,7 @@ class BatchQueue(Generic[J]):
     def _expiry(self, job: J) -> float:
         queued_until = job.added + self._rules.queue_s_max[job.priority - 1]
         latest = job.deadline - self._pace.cost_s[len(job.rows)]
-        return min(latest, queued_until) + _ROUNDING_S
+        return min(latest, queued_until) + ROUNDING_S
 
     def _line_s(self) -> float:
         """All interactive batches that wait."""

@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 
 from cloud.serving.awaited import Awaited
-from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules
+from cloud.serving.batch import Batch
+from cloud.serving.batch_queue import BatchQueue
+from cloud.serving.batch_rules import BatchRules
 from cloud.serving.failed_batch import Failed, sort_out
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve

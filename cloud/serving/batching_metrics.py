@@ -28,6 +28,10 @@ class BatchingMetrics(Collector):
         missed = CounterMetricFamily(
             "hybridge_accepted_late", "Requests accepted and then not answered in time", labels=of
         )
+        raised = CounterMetricFamily(
+            "hybridge_batch_callbacks_raised", "Answers that could not be handed over; see log",
+            labels=of,
+        )  # fmt: skip
         busy = CounterMetricFamily(
             "hybridge_model_busy_seconds", "Seconds in which the model ran", labels=of
         )
@@ -40,7 +44,8 @@ class BatchingMetrics(Collector):
             for priority, count in batcher.left_by_priority.items():
                 urgent.add_metric([*name, priority.name.lower()], count)
             missed.add_metric(name, batcher.missed)
+            raised.add_metric(name, batcher.failed_callbacks)
             busy.add_metric(name, batcher.busy_s)
             depth.add_metric(name, batcher.depth)
             memory.add_metric(name, served.memory_bytes)
-        yield from (left, urgent, missed, busy, depth, memory)
+        yield from (left, urgent, missed, raised, busy, depth, memory)

@@ -35,6 +35,9 @@ class ReliabilityMetrics(Collector):
             "1: the model is left alone; 0.5: it is tried",
             labels=["model"],
         )
+        opened = CounterMetricFamily(
+            "hybridge_breaker_opened", "How often a model was left alone", labels=["model"]
+        )
         held = CounterMetricFamily(
             "hybridge_breaker_held_back",
             "Requests that a broken model was spared",
@@ -46,7 +49,8 @@ class ReliabilityMetrics(Collector):
         )  # fmt: skip
         for model, breaker in self._breakers.items():
             states.add_metric([model], _STATES[breaker.state])
+            opened.add_metric([model], breaker.opened)
             held.add_metric([model], breaker.held_back)
         for (model, failure, source), count in self._fallen.items():
             fallen.add_metric([model, failure, source], count)
-        yield from (states, held, fallen)
+        yield from (states, opened, held, fallen)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cloud.serving.batch_queue import BatchRules
+from cloud.serving.batch_rules import BatchRules
 from shared.config import Positive, Section
 
 Count = Annotated[int, Field(gt=0)]

@@ -5,8 +5,11 @@ from math import inf
 
 import pytest
 
-from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules, QueueFull
+from cloud.serving.batch import Batch
+from cloud.serving.batch_queue import BatchQueue
+from cloud.serving.batch_rules import BatchRules
 from cloud.serving.latency_curve import LatencyCurve
+from cloud.serving.refusal import QueueFull
 from shared.errors import DeadlineMissed, Malformed, TooLarge
 from tests.cloud.serving.waiter import BULK, INTERACTIVE, NEAR_LINE, NEVER, Waiter
 

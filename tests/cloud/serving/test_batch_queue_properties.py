@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud.serving.batch_queue import Batch, BatchQueue, BatchRules, QueueFull
+from cloud.serving.batch import Batch
+from cloud.serving.batch_queue import BatchQueue
+from cloud.serving.batch_rules import BatchRules
 from cloud.serving.latency_curve import LatencyCurve
+from cloud.serving.refusal import QueueFull
 from shared.errors import DeadlineMissed, TooLarge
 from tests.cloud.serving.waiter import BULK, INTERACTIVE, NEVER, Waiter
 

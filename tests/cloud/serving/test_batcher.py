@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from cloud.serving.batch_queue import BatchRules, QueueFull
+from cloud.serving.batch_rules import BatchRules
 from cloud.serving.batcher import Batcher, Draining
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
+from cloud.serving.refusal import QueueFull
 from shared.errors import DeadlineMissed, Disconnected, Malformed, Overloaded
 from simulations.virtual_time import run
 

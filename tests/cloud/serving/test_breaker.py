@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from cloud.serving.batch_queue import QueueFull
 from cloud.serving.batcher import Draining
 from cloud.serving.breaker import Breaker, State
 from cloud.serving.failures import Broken, Failure, failure_of
 from cloud.serving.fallback_settings import BreakerSettings
+from cloud.serving.refusal import QueueFull
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from shared.errors import (
     DeadlineMissed,
@@ -232,6 +232,7 @@ def test_figures() -> None:
     held_back_s(breaker, 0.0)
     text = generate_latest(registry).decode()
     assert 'hybridge_breaker_open{model="tiny"} 1.0' in text
+    assert 'hybridge_breaker_opened_total{model="tiny"} 1.0' in text
     assert 'hybridge_breaker_held_back_total{model="tiny"} 1.0' in text
 
 

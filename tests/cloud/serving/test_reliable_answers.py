@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from cloud.serving.batch_queue import QueueFull
 from cloud.serving.caches.feature_cache import FeatureCache
 from cloud.serving.caches.result_cache import ResultCache
 from cloud.serving.caches.settings import FeatureCacheSettings, ResultCacheSettings
@@ -16,6 +15,7 @@ from cloud.serving.fallback_settings import Reliability
 from cloud.serving.inference import Answer, Inference
 from cloud.serving.pool import ModelPool
 from cloud.serving.queues import Queues
+from cloud.serving.refusal import QueueFull
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from shared.errors import DeadlineMissed, Unavailable
 from tests.cloud.serving.pools import play, running, tiny

@@ -10,12 +10,13 @@ import pytest
 
 from cloud.serving.awaited import Awaited
 from cloud.serving.backbone import Backbone
-from cloud.serving.batch_queue import BatchRules, QueueFull
+from cloud.serving.batch_rules import BatchRules
 from cloud.serving.batcher import Batcher
 from cloud.serving.caches.feature_cache import FeatureCache, Owner
 from cloud.serving.caches.settings import FeatureCacheSettings
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.latency_curve import LatencyCurve
+from cloud.serving.refusal import QueueFull
 from cloud.serving.split import Split, check_fits
 from shared.bundle.manifest import Backbone as Named
 from shared.bundle.reader import open_bundle

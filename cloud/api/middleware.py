@@ -41,6 +41,7 @@ def identifying(connections: Connections) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        await asyncio.sleep(0)  # a client's pipelined requests take turns with everybody else's
         headers = request.headers
         sent = headers.getall(TRACEPARENT, [])
         identity = request[IDENTITY] = identify(

@@ -74,6 +74,18 @@ def test_what_never_recovers_takes_all_the_time_there_was() -> None:
     assert recovered_s(outcomes(*steady(0, 3, 429, 0.001)), 0.0, 15.0, 0.5, 3.0) == 3.0
 
 
+def test_one_refusal_among_quick_answers_is_no_recovery_yet() -> None:
+    found = outcomes(
+        *steady(0, 1, 200, 0.001), (1.0, 1.0, 1.001, 429), *steady(1.01, 3, 200, 0.001)
+    )
+    assert recovered_s(found, 0.6, 15.0, 0.5, 3.0) == pytest.approx(0.45, abs=0.06)
+
+
+def test_a_time_in_which_nothing_was_due_is_no_recovery() -> None:
+    found = outcomes(*steady(0, 0.2, 429, 0.001), *steady(1, 3, 200, 0.001))
+    assert recovered_s(found, 0.2, 15.0, 0.5, 3.0) == pytest.approx(0.35, abs=0.06)
+
+
 def test_a_request_without_an_answer_is_no_recovery() -> None:
     found = outcomes(*steady(0, 1, 0, 0.001), *steady(1, 3, 200, 0.001))
     assert recovered_s(found, 0.0, 15.0, 0.5, 3.0) == pytest.approx(1.0, abs=0.06)

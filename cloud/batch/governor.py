@@ -18,8 +18,10 @@ class Rules:
 
     share_max: float = 1.0
     """With an idle online tier."""
-    depth_max: int = 0
-    """Requests that may wait in the online tier's queues before the batch stops."""
+    depth_max: int = 16
+    """Requests that may wait in the online tier's queues before the batch stops. One batch of theirs:
+    at half of its capacity one or two wait at any look, and a batch that stopped for them would never
+    run beside it."""
     p99_ms_max: float | None = None
     """The online tier's target. None: the one that it states, if it does."""
     share_unknown: float = 0.1

@@ -22,7 +22,10 @@ def read_key(file: Path | None) -> str | None:
     from shared.errors import Malformed
 
     if file is None:
-        return os.environ.get("HYBRIDGE_API_KEY") or None
+        key = os.environ.get("HYBRIDGE_API_KEY", "").strip()
+        if not (key.isascii() and key.isprintable()) or len(key) > _BYTES_MAX or " " in key:
+            raise Malformed("HYBRIDGE_API_KEY: holds no API key: want one word")
+        return key or None
     try:
         with file.open("rb") as opened:
             text = opened.read(_BYTES_MAX + 1)
@@ -31,6 +34,6 @@ def read_key(file: Path | None) -> str | None:
         raise Malformed(f"{file}: {error.strerror}; name a file that holds one API key") from error
     except UnicodeDecodeError as error:
         raise Malformed(f"{file}: holds no API key: not ASCII") from error
-    if not key or len(text) > _BYTES_MAX or len(key.split()) != 1:
+    if not key or len(text) > _BYTES_MAX or not key.isprintable() or " " in key:
         raise Malformed(f"{file}: holds no API key: want one word, as `hybridge key add` prints it")
     return key

@@ -2,7 +2,6 @@
 
 import asyncio
 import json as json_format
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from cloud.cli.api_key import KeyFile, read_key
 
 if TYPE_CHECKING:
     from cloud.batch.offline import Ended, Order
@@ -62,15 +63,17 @@ def run(
     online: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Give way to this online tier's load. Key: HYBRIDGE_API_KEY."
+            metavar="URL",
+            help="Give way to this online tier's load; its key needs the role observe.",
         ),
     ] = None,
+    key_file: KeyFile = None,
     p99_ms: Annotated[
         float | None, typer.Option(min=0.1, help="Online p99 above which the batch stops.")
     ] = None,
     queue_depth: Annotated[
         int, typer.Option(min=0, help="Online requests that may wait before the batch stops.")
-    ] = 0,
+    ] = 16,
     share_max: Annotated[
         float, typer.Option(min=0.02, max=1, help="Of time, beside an idle online tier.")
     ] = 1.0,
@@ -105,7 +108,7 @@ def run(
         batch_rows=batch_size, part_rows=part_rows, layout=layout, probabilities=probabilities,
         rows_max=limit, strict=strict, waits=wait,
         hours=None if window is None else parse_hours(window, zone),
-        online=online, api_key=os.environ.get("HYBRIDGE_API_KEY"),
+        online=online, api_key=read_key(key_file),
         rules=Rules(share_max=share_max, depth_max=queue_depth, p99_ms_max=p99_ms),
     )  # fmt: skip
     try:

@@ -14,7 +14,7 @@ from simulations.virtual_time import run
 
 BATCH_S = 0.010
 IDLE = OnlineLoad(busy_share=0.0, queue_depth=0)
-QUEUED = OnlineLoad(busy_share=0.5, queue_depth=3)
+QUEUED = OnlineLoad(busy_share=0.5, queue_depth=17)
 MIDNIGHT = datetime(2026, 1, 11, tzinfo=UTC)
 
 
@@ -112,7 +112,7 @@ def test_a_paused_batch_says_why() -> None:
         passes = gate(Scripted(lambda _: QUEUED), stop)
         asyncio.get_running_loop().call_later(3.0, stop.set)
         await passes()
-        assert passes.state == "paused: 3 online requests wait"
+        assert passes.state == "paused: 17 online requests wait"
 
     run(main())
 

@@ -247,7 +247,7 @@ def test_without_a_batch_size_a_batch_ends_within_the_pause(tmp_path: Path) -> N
 def test_it_pauses_while_the_online_tier_queues_and_says_why(tmp_path: Path) -> None:
     write_inputs(tmp_path / "in")
     states: set[str] = set()
-    reports = [{"busy_share": 0.9, "queue_depth": 5}] * 4 + [{"busy_share": 0, "queue_depth": 0}]
+    reports = [{"busy_share": 0.9, "queue_depth": 50}] * 4 + [{"busy_share": 0, "queue_depth": 0}]
 
     async def status(_: web.Request) -> web.Response:
         return web.json_response(reports.pop(0) if len(reports) > 1 else reports[0])
@@ -261,7 +261,7 @@ def test_it_pauses_while_the_online_tier_queues_and_says_why(tmp_path: Path) -> 
 
     assert asyncio.run(main()).how == "complete"
     assert len(lines(tmp_path / "out")) == 97
-    assert "paused: 5 online requests wait" in states
+    assert "paused: 50 online requests wait" in states
 
 
 def test_a_journal_that_is_none_is_said_so(tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ from cloud.serving.caches.settings import FeatureCacheSettings, ResultCacheSetti
 from cloud.serving.fallback_settings import Reliability
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
 from shared.bundle.manifest import Name
-from shared.config import Positive, Section, in_words, read_toml
+from shared.config import Count, Positive, Section, in_words, read_toml
 from shared.errors import Malformed
 
-Count = Annotated[int, Field(gt=0)]
 _PATHS = frozenset({
     "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file", "folder",
     "key_file", "keys_file", "revoked_file", "out",

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from shared.errors import Malformed
 
 Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(gt=0)]
 
 
 class Section(BaseModel):

@@ -4,9 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from shared.config import Positive, Section
-
-Count = Annotated[int, Field(gt=0)]
+from shared.config import Count, Positive, Section
 
 
 class CallLimits(Section):

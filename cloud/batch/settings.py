@@ -8,9 +8,8 @@ from pydantic import Field, StringConstraints, model_validator
 
 from cloud.batch.job import Layout
 from shared.bundle.manifest import Name, Version
-from shared.config import Section
+from shared.config import Count, Section
 
-Count = Annotated[int, Field(gt=0)]
 _TOPIC = re.compile(r"[^\0#+$][^\0]{0,199}|[#+][^\0]{0,199}")
 
 

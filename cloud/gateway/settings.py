@@ -12,10 +12,9 @@ from cloud.gateway.rates import parse_rates
 from cloud.gateway.refresh import RefreshRules
 from cloud.gateway.roles import Role
 from cloud.gateway.token import TokenRules
-from shared.config import Positive, Section
+from shared.config import Count, Positive, Section
 from shared.errors import Malformed
 
-Count = Annotated[int, Field(gt=0)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 
 

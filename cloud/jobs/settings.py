@@ -7,9 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from shared.config import Positive, Section
+from shared.config import Count, Positive, Section
 
-Count = Annotated[int, Field(gt=0)]
 Port = Annotated[int, Field(gt=0, le=65_535)]
 
 

@@ -8,9 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from cloud.serving.batch_rules import BatchRules
-from shared.config import Positive, Section
-
-Count = Annotated[int, Field(gt=0)]
+from shared.config import Count, Positive, Section
 
 DEVICES: dict[str, str] = {
     "auto": "auto",

@@ -34,6 +34,11 @@ def test_a_broker_of_another_kind_takes_nothing_from_the_file(tmp_path: Path) ->
     assert load(path, {"broker": {"kind": "embedded"}}).broker.url is None
 
 
+def test_a_workers_file_may_hold_its_latency_budget(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALLEST + "[budget]\nqueue_ms = 5\n")
+    assert load(path, {}).budget.queue_ms == 5
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -98,6 +98,17 @@ def test_a_full_buffer_leaves_messages_with_the_broker_until_there_is_room(tmp_p
     asyncio.run(main())
 
 
+def test_what_waits_for_a_window_is_shown_before_it_begins(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, every_minutes=1440) as (at, client):
+            for number in (0, 1, 1):
+                send(client, f"plant/{number}/image", PNGS[number])
+            await until(lambda: at.count("messages_total", job="belt", result="copy") == 1)
+            assert at.count("buffered_messages", job="belt") == 2
+
+    asyncio.run(main())
+
+
 def test_messages_that_can_never_be_kept_are_counted_and_acknowledged(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, message_bytes_max=200) as (at, client):

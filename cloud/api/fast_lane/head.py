@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from httptools import HttpParserError, HttpRequestParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 HEAD_BYTES_MAX = 8 * 1024
 _KEPT_MAX = 512  # heads; a client whose heads all differ must not fill memory
@@ -76,8 +76,10 @@ class _Reading:
         parser = HttpRequestParser(self)
         try:
             parser.feed_data(head)
-        except HttpParserError:
-            return None  # aiohttp refuses it in its own words
+        except (HttpParserError, HttpParserUpgrade):  # the latter is no kind of the former
+            return (
+                None  # aiohttp refuses it in its own words, or answers as if not asked to upgrade
+            )
         usual = self._usual and self._heads == 1 and not self._body_or_end
         if not usual or parser.get_method() != b"POST" or parser.get_http_version() != "1.1":
             return None

@@ -60,6 +60,23 @@ def test_a_head_that_is_too_big_is_refused_on_either_lane(folder: Path, lane: st
         assert b" 400 Bad Request" in running.raw(padded)[:30]
 
 
+@lanes
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_who_asks_to_upgrade_is_answered_and_may_go_on(
+    folder: Path, lane: str, protocol: str
+) -> None:
+    """As `curl --http2` and the HTTP client of Java do with their first request."""
+    fields = ("Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}", "HTTP2-Settings: AA")
+    asking = head("/v2/health/live", *fields, method="GET", close=False)
+    with server(folder, lane) as running, running.connect() as connection:
+        connection.sendall(asking)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(_REQUEST)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(asking.replace(b"GET /v2/health/live", b"CONNECT cloud:443"))
+        assert b" 404 Not Found" in connection.recv(65536)
+
+
 def _both_ways(connection: socket.socket, content: bytes) -> bytes:
     """Send and receive at once, until the server closes."""
     connection.setblocking(False)

@@ -53,6 +53,7 @@ def test_a_name_is_unquoted() -> None:
         (b"Host: region", b"Content-Encoding: gzip"),
         (b"Host: region", b"Expect: 100-continue"),
         (b"Host: region", b"Upgrade: h2c"),
+        (b"Host: region", b"Connection: Upgrade\r\nUpgrade: h2c"),
         (b"Host: region", b"Origin: https://page"),
         (b"Host: region", b"Idempotency-Key: 1"),
         (b"Host: region", b"Connection: close"),

@@ -1,10 +1,11 @@
 """What a bundle's model takes on this machine: it is loaded as the pool loads it, and measured."""
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloud.serving.loading import load
+from cloud.serving.loading import load, resident_bytes
 from cloud.serving.pool_sources import Source
 from cloud.serving.settings import ModelSettings
 from shared.bundle.manifest import Manifest
@@ -20,17 +21,20 @@ class BundleMemory:
     how: str
 
 
-def bundle_memory(path: Path, batch: int) -> BundleMemory:
+def bundle_memory(
+    path: Path, batch: int, process_bytes: Callable[[], int] = resident_bytes
+) -> BundleMemory:
     """Weights by the chosen variant's file, the rest by what this process grew by.
 
-    Raises what opening a bundle and its engines raise.
+    `process_bytes` says what it occupies. Raises what opening a bundle and its engines raise.
     """
     settings = ModelSettings(bundle=path)
     manifest = open_bundle(path).manifest
     with tempfile.TemporaryDirectory(prefix="hybridge-size-") as cache:
         loaded = load(
-            Source(manifest, settings, configured=True), size_max=batch, cache_dir=Path(cache)
-        )
+            Source(manifest, settings, configured=True), size_max=batch, cache_dir=Path(cache),
+            process_bytes=process_bytes,
+        )  # fmt: skip
     variant = loaded.model.variant
     loaded.model.close()
     weights = _file_bytes(manifest, variant)

@@ -13,13 +13,11 @@ from cloud.capacity.load.order import Messages
 from cloud.capacity.load.outcomes import Phase, phase
 from cloud.capacity.measured import Measured, TrialFigures
 from cloud.capacity.message import Face
-from cloud.capacity.search import Rules, Search, Trial, begin, keeps, step
+from cloud.capacity.search import Rules, Search, Trial, begin, blames_generator, keeps, step
 from shared.errors import Unavailable
 
 _SETTLE_SHARE: Final = 0.2
 """Of a trial's seconds, before them: a rate that changes meets batches of the rate before."""
-_LAG_SHARE_MAX: Final = 0.1
-"""Of the SLA: beyond, a missed trial may be the load generator's own doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def measure(
             trial = _tried(asked, messages, search.rate, Path(folder), len(trials) + 1)
             say(search, trial)
             kept = keeps(rules, trial)
-            held_back = held_back or (not kept and trial.lag_ms > _LAG_SHARE_MAX * rules.sla_ms)
+            held_back = held_back or blames_generator(rules, trial)
             trials.append(_figures(trial, kept=kept))
             search = step(rules, search, trial)
     return Measured(

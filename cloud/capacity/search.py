@@ -73,6 +73,13 @@ def keeps(rules: Rules, trial: Trial) -> bool:
     )
 
 
+def blames_generator(rules: Rules, trial: Trial) -> bool:
+    """Whether a missed trial may be the load generator's own doing: it was late by a tenth of the
+    SLA itself.
+    """
+    return not keeps(rules, trial) and trial.lag_ms > 0.1 * rules.sla_ms
+
+
 def step(rules: Rules, search: Search, trial: Trial) -> Search:
     """What to try after `trial`, which was at `search.rate`."""
     rate = search.rate

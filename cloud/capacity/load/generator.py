@@ -59,11 +59,12 @@ def address(url: str) -> tuple[str, int]:
 def run(
     url: str, messages: Messages, stretches: Sequence[Stretch], folder: Path, *,
     connections: int = CONNECTIONS, generators: int = 1, prefix: tuple[str, ...] = (),
-    meanwhile: Callable[[Running], None] = lambda _: None, seed: int = 1,
+    meanwhile: Callable[[Running], None] = lambda _: None, seed: int = 1, patience_s: float = 5.0,
 ) -> Outcomes:  # fmt: skip
     """Load `url` from `generators` processes that share rate and connections; `prefix` may pin them.
 
-    `meanwhile` is called once they have begun. Raises `Malformed` or `Unavailable`.
+    `meanwhile` is called once they have begun. What is not answered `patience_s` after the last was
+    due counts as not answered: longer than any deadline of `cloud.api` but those asked for. Raises `Malformed` or `Unavailable`.
     """
     if sys.platform != "linux":
         raise Unavailable("the load generator needs Linux (timerfd_create); run it there")
@@ -74,7 +75,7 @@ def run(
     orders = [
         Order(
             host, port, messages, each, max(1, connections // generators),
-            seed * 1000 + number, str(out),
+            seed * 1000 + number, patience_s, str(out),
         )
         for number, out in enumerate(outs)
     ]  # fmt: skip

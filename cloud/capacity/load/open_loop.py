@@ -22,7 +22,6 @@ from cloud.capacity.load.client import Connection
 from cloud.capacity.load.order import Messages, Order
 from cloud.capacity.load.timer import Timer
 
-_LAST_ANSWERS_S: Final = 5.0
 _HEAD_START_S: Final = 0.2
 _RECONNECT_S: Final = 0.05
 """A server that turns connections away must not be stormed."""
@@ -43,7 +42,7 @@ class _Load:
         self._began = 0.0
         self._opening: set[asyncio.Task[None]] = set()
 
-    async def run(self, connections: int) -> None:
+    async def run(self, connections: int, patience_s: float) -> None:
         """Raises OSError when the server cannot be reached at the start."""
         for _ in range(connections):
             await self._connect()
@@ -53,7 +52,7 @@ class _Load:
         if self.due:
             self._timer.set(self._began + self.due[0])
             with contextlib.suppress(TimeoutError):  # those without an answer have status 0
-                async with asyncio.timeout(self.due[-1] + _HEAD_START_S + _LAST_ANSWERS_S):
+                async with asyncio.timeout(self.due[-1] + _HEAD_START_S + patience_s):
                     await self._over.wait()
         self._over.set()
         asyncio.get_running_loop().remove_reader(self._timer.fd)
@@ -131,7 +130,7 @@ class _Next:
 async def _run(order: Order) -> _Load:
     due = poisson(order.stretches, Random(order.seed))  # noqa: S311  arrivals, no secrets
     load = _Load(order.host, order.port, order.messages, due)
-    await load.run(order.connections)
+    await load.run(order.connections, order.patience_s)
     return load
 
 

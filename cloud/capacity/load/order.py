@@ -22,7 +22,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`out` is the .npz file to write."""
+    """`out` is the .npz file to write; `patience_s`: how long to wait for the last answers."""
 
     host: str
     port: int
@@ -30,6 +30,7 @@ class Order:
     stretches: Sequence[Stretch]
     connections: int
     seed: int
+    patience_s: float
     out: str
 
     def text(self) -> str:
@@ -37,7 +38,7 @@ class Order:
             "host": self.host, "port": self.port, "vary": self.messages.vary,
             "messages": [b64encode(one).decode() for one in self.messages.each],
             "stretches": [(one.per_second, one.seconds) for one in self.stretches],
-            "connections": self.connections, "seed": self.seed, "out": self.out,
+            "connections": self.connections, "seed": self.seed, "patience_s": self.patience_s, "out": self.out,
         })  # fmt: skip
 
     @classmethod
@@ -47,5 +48,5 @@ class Order:
         messages = Messages(tuple(b64decode(one) for one in said["messages"]), tuple(said["vary"]))
         return cls(
             said["host"], said["port"], messages, [Stretch(*one) for one in said["stretches"]],
-            said["connections"], said["seed"], said["out"],
+            said["connections"], said["seed"], said["patience_s"], said["out"],
         )  # fmt: skip

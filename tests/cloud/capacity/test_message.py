@@ -107,5 +107,5 @@ def test_metadata_that_is_none_is_refused(document: bytes) -> None:
 
 
 def test_an_order_arrives_as_it_was_given() -> None:
-    order = Order("h", 1, Messages((b"\x00\xff", b"b"), (1,)), [Stretch(2.5, 3.0)], 4, 5, "/o")
+    order = Order("h", 1, Messages((b"\x00\xff", b"b"), (1,)), [Stretch(2.5, 3.0)], 4, 5, 0.5, "/o")
     assert Order.parse(order.text()) == order

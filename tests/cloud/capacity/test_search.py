@@ -9,7 +9,7 @@ import pytest
 from cloud.capacity.load.arrivals import Stretch, poisson
 from cloud.capacity.load.outcomes import Outcomes, phase
 from cloud.capacity.measure import trial_of
-from cloud.capacity.search import Rules, Search, Trial, begin, keeps, step
+from cloud.capacity.search import Rules, Search, Trial, begin, blames_generator, keeps, step
 
 SECONDS = 10.0
 
@@ -120,3 +120,13 @@ def test_answers_after_the_end_are_no_rate() -> None:
     trial = serve(2000, 500.0, 1_000_000, 1)
     assert trial.answered_qps == pytest.approx(500, rel=0.02)
     assert trial.refused_share == 0
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "lag_ms", "blamed"), [(60, 6, True), (60, 5, False), (40, 6, False)]
+)
+def test_a_generator_that_was_late_is_blamed_for_a_missed_trial_only(
+    p99_ms: float, lag_ms: float, blamed: bool
+) -> None:
+    trial = Trial(100, 100, 0.0, 1, p99_ms, lag_ms)
+    assert blames_generator(Rules(sla_ms=50), trial) is blamed

@@ -121,9 +121,10 @@ def test_no_worker_there_and_no_key_are_said(
             show("--key-file", str(key))
     with pytest.raises(Malformed, match="No such file"):
         show("--key-file", str(tmp_path / "none"))
-    monkeypatch.setenv("HYBRIDGE_API_KEY", "new\nline")
-    with pytest.raises(Malformed, match="characters that no key has"):
-        show("--url", "http://127.0.0.1:1")
+    for bad in ("new\nline", "two words", "\u00e9"):
+        monkeypatch.setenv("HYBRIDGE_API_KEY", bad)
+        with pytest.raises(Malformed, match="HYBRIDGE_API_KEY: holds no API key"):
+            show("--url", "http://127.0.0.1:1")
 
 
 def test_a_worker_with_keys_wants_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

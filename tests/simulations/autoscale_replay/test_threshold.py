@@ -30,6 +30,8 @@ def test_those_that_start_count_as_idle() -> None:
     scaler = threshold(6)
     scaler.look(Cpu(0, 1.0, 4, 2))  # 4 / 6 of 0.7 is within the tolerance
     assert scaler.wanted == 6
+    scaler.look(Cpu(5, 0.8, 2, 4))  # and nobody goes because of them
+    assert scaler.wanted == 6
     scaler.look(Cpu(15, 1.0, 4, 1))
     assert scaler.wanted == 6  # 0.8 of 0.7: up to ceil(1.14 * 5)
 

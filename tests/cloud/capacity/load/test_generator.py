@@ -11,6 +11,7 @@ import pytest
 
 from cloud.capacity.load import generator
 from cloud.capacity.load.arrivals import Stretch
+from cloud.capacity.load.client import Connection
 from cloud.capacity.load.order import Messages
 from cloud.capacity.load.outcomes import phase
 from shared.errors import Malformed, Unavailable
@@ -18,11 +19,11 @@ from shared.errors import Malformed, Unavailable
 MESSAGE = b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nabcd"
 MESSAGES = Messages((MESSAGE,), (len(MESSAGE) - 4, len(MESSAGE) - 3))
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
-Answer = Callable[[int], bytes]
+Answer = Callable[[int], bytes | None]
 
 
 class _Server(asyncio.Protocol):
-    """Answers the n-th request with `answer(n)`; empty: it closes the connection."""
+    """Answers the n-th request with `answer(n)`; empty: it closes the connection; None: nothing."""
 
     def __init__(self, seen: list[bytes], answer: Answer) -> None:
         self._seen, self._answer = seen, answer
@@ -40,7 +41,7 @@ class _Server(asyncio.Protocol):
             assert isinstance(self._transport, asyncio.Transport)
             if answer:
                 self._transport.write(answer)
-            else:
+            elif answer is not None:
                 self._transport.close()
 
 
@@ -102,6 +103,31 @@ def test_an_answer_in_pieces_is_one_answer(tmp_path: Path) -> None:
         found = generator.run(url, Messages((MESSAGE,)), [Stretch(10, 0.5)], tmp_path)
     assert (found.status == 200).all()
     assert set(seen) == {MESSAGE}
+
+
+def test_what_is_never_answered_ends_with_its_time(tmp_path: Path) -> None:
+    with server(lambda number: None if number == 2 else OK) as (url, _):
+        found = generator.run(
+            url, MESSAGES, [Stretch(100, 0.3)], tmp_path, connections=4, patience_s=0.1
+        )
+    assert sorted(found.status.tolist())[:2] == [0, 200]
+
+
+def test_an_answer_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cloud.capacity.load.client._ANSWER_BYTES_MAX", 1000)
+
+    class Cut(asyncio.Transport):
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    one, transport = Connection(lambda *_: None, lambda _: None), Cut()
+    one.connection_made(transport)
+    one.data_received(b"x" * 1000)
+    assert not transport.aborted
+    one.data_received(b"x")
+    assert transport.aborted
 
 
 def test_a_load_so_low_that_nothing_comes_ends(tmp_path: Path) -> None:

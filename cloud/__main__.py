@@ -32,7 +32,7 @@ class Stoppable(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 after a clean drain, 1 when cut or a part died, 2 for wrong settings."""
+    """Exit code 0 after a clean drain, 1 when cut or a part died, 2 for wrong settings or usage."""
     argv = sys.argv[1:] if argv is None else argv
     arguments = _parser().parse_args(argv)
     try:
@@ -144,8 +144,10 @@ def _engine(arguments: argparse.Namespace) -> dict[str, object]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hybridge-cloud", description=__doc__)
     serve = parser.add_subparsers(dest="command", required=True).add_parser(
-        "serve", help="answer escalations until SIGTERM"
-    )
+        "serve", help="answer escalations and HTTP calls until SIGTERM",
+        epilog="Exit codes: 0 drained, 1 cut short or not started, 2 wrong settings, "
+        f"{_EXIT_FORCED} told twice to end",
+    )  # fmt: skip
     serve.add_argument("--config", type=Path, metavar="FILE", help="TOML; see README")
     serve.add_argument("--name", help="this worker's, its own among a broker's workers")
     serve.add_argument("--state-dir", type=Path, metavar="DIR")

@@ -40,12 +40,10 @@ class Tier:
             Queues(self.pool, features).of,
         )  # fmt: skip
         self.gateway = Gateway(config.gateway, GatewayCounts(registry))
-        self.jobs = Jobs(
-            config.jobs_url, config.jobs,
-            OipAnswering(self.pool.find, self.inference, config.api.calls), JobCounts(registry),
-        )  # fmt: skip
         self._log = InferenceLog(config.inference_log, config.state_dir, registry)
         self.log = AnswerLog(self._log)
+        answering = OipAnswering(self.pool.find, self.inference, config.api.calls, self.log)
+        self.jobs = Jobs(config.jobs_url, config.jobs, answering, JobCounts(registry))
         self.load = RecentLoad()
 
     async def start(self) -> None:

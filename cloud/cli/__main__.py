@@ -1,4 +1,6 @@
-"""The `hybridge` command. Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage."""
+"""The `hybridge` command. Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage; a command that
+has more says so in its help.
+"""
 
 import sys
 

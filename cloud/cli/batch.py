@@ -132,7 +132,7 @@ def status(
         Path, typer.Argument(metavar="OUT", help="A batch's folder, also while it runs.")
     ],
     *,
-    json: AsJson = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show how far a batch has come, and what it is a batch of."""
     from cloud.batch.answer_folder import SUCCESS

@@ -8,6 +8,8 @@ from cloud.api.answer import NUMBERS_INLINE_MAX, write_answer
 from cloud.api.call import JSON_INLINE_BYTES_MAX, InferCall, json_bytes, read_call
 from cloud.api.settings import CallLimits
 from cloud.jobs.record import Claimed
+from cloud.monitoring.answer_log import AnswerLog
+from cloud.monitoring.log_entry import StageMs
 from cloud.serving.inference import Answer
 from cloud.serving.job import Priority, Rows
 from cloud.serving.served import Served
@@ -30,9 +32,10 @@ class OipAnswering:
         find: Callable[[str, str | None], Served],
         answers: Answers,
         limits: CallLimits,
+        log: AnswerLog | None = None,
     ) -> None:
-        """`find`: the model pool's."""
-        self._find, self._answers, self._limits = find, answers, limits
+        """`find`: the model pool's; `log`: of single answers."""
+        self._find, self._answers, self._limits, self._log = find, answers, limits, log
 
     async def answer(self, job: Claimed, deadline: float) -> Encoded:
         served = self._find(job.model, job.version)
@@ -41,7 +44,7 @@ class OipAnswering:
         else:
             call = await asyncio.to_thread(self._read, job, served)
         priority = max(call.asked.priority, Priority.NEAR_LINE)
-        answer = await self._answers.answer(served, call.rows, deadline, priority)
+        answer = await self._asked(job, served, call.rows, deadline, priority)
 
         def written() -> Encoded:
             return write_answer(
@@ -54,6 +57,22 @@ class OipAnswering:
             return await asyncio.to_thread(written)
         except Unavailable as error:  # the model would say the same again
             raise Refused(str(error)) from error
+
+    async def _asked(
+        self, job: Claimed, served: Served, rows: Rows, deadline: float, priority: Priority
+    ) -> Answer:
+        """Each attempt is an answer or a failure of its own, in the log as in the breaker."""
+        log = self._log
+        try:
+            answer = await self._answers.answer(served, rows, deadline, priority)
+        except Exception as error:
+            if log is not None:
+                log.failed(served, priority, error, job.request_id, "", job.caller)
+            raise
+        if log is not None and log.picks(job.request_id, answer):
+            stages = StageMs(queue=answer.queue_s * 1e3, model=answer.run_s * 1e3)
+            log.answered(served, rows, priority, answer, job.request_id, "", job.caller, stages)
+        return answer
 
     def _read(self, job: Claimed, served: Served) -> InferCall:
         return read_call(job.body, job.header_length, served.signature, self._limits)

@@ -1,6 +1,7 @@
 """Stored requests through the real reading, a real model and the real writing."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from cloud.api.answer import write_answer
 from cloud.api.call import read_call
@@ -15,11 +17,14 @@ from cloud.api.settings import CallLimits
 from cloud.jobs.answering import OipAnswering
 from cloud.jobs.record import Claimed
 from cloud.jobs.runner import JobRunner
+from cloud.monitoring.answer_log import AnswerLog
+from cloud.monitoring.inference_log import InferenceLog
+from cloud.monitoring.settings import InferenceLogSettings
 from cloud.serving.inference import Answer, Inference
 from cloud.serving.job import Outputs, Priority, Rows
 from cloud.serving.pool import ModelPool
 from cloud.serving.served import Served
-from shared.errors import Malformed, Refused, Unknown
+from shared.errors import DeadlineMissed, Malformed, Refused, Unknown
 from shared.oip.body import Encoded
 from shared.oip.request import InferRequest, RequestedOutput, encode_request
 from shared.oip.tensors import Tensor
@@ -155,3 +160,25 @@ def test_many_jobs_from_disk_through_the_model(tmp_path: Path) -> None:
             assert all(seen(database, n).answer == first for n in range(1, 65))
 
     with_pool(tmp_path, script)
+
+
+def test_answers_and_failures_are_in_the_inference_log(tmp_path: Path) -> None:
+    log = InferenceLog(InferenceLogSettings(share=1.0), tmp_path, CollectorRegistry())
+    log.start()
+
+    async def script(pool: ModelPool, answers: Noting) -> None:
+        answering = OipAnswering(pool.find, answers, LIMITS, AnswerLog(log))
+        asked = claimed(request(binary=True), request_id="r-7")
+        await answering.answer(asked, time.monotonic() + 5)
+        with pytest.raises(DeadlineMissed):
+            await answering.answer(asked, time.monotonic() - 1)
+
+    with_pool(tmp_path, script)
+    log.close()
+    answered, failed = (
+        json.loads(line) for line in (tmp_path / "inference.log").read_text().splitlines()
+    )
+    assert (answered["request_id"], answered["caller"], answered["rows"]) == ("r-7", "key-1", 7)
+    assert (answered["source"], answered["priority"]) == ("cloud", Priority.NEAR_LINE)
+    assert answered["ms"]["model"] > 0
+    assert (failed["request_id"], failed["error"]) == ("r-7", "DeadlineMissed")

@@ -5,6 +5,7 @@ Twenty minutes with every part and peer. `--only cells --peers mosec triton --ro
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,6 +35,9 @@ def main() -> int:
         for name, why in failed.items():
             print(f"{name}: {why}", file=sys.stderr)
         return 1 if failed else 0
+    if shutil.which("wrk") is None:
+        print("wrk is not installed: apt-get install wrk", file=sys.stderr)
+        return 2
     found: list[BaseModel] = []
     failed_parts: dict[Part, str] = {}
     with tempfile.TemporaryDirectory(prefix="hybridge-serve-bench-") as scratch:

@@ -51,7 +51,10 @@ class _Loaded:
 
 def measure(plan: Plan, material: Material, folder: Path, say: Say) -> Cells:
     """Measure ours with the front in alternation, then the others one at a time."""
-    absent = {name: f"not installed: {why}" for name, why in install(plan.peers).items()}
+    absent = {
+        name: f"not installed: {why}; `python -m simulations.serve_bench install {name}` tries again"
+        for name, why in install(plan.peers).items()
+    }
     subjects: list[Subject] = []
     cells: list[Cell] = []
     groups = [[name for name in plan.peers if name in FRONT]]

@@ -57,7 +57,7 @@ def _complete(peer: Peer) -> Path:
 
 
 def _install(peer: Peer) -> str | None:
-    """Give the last line that pip said when it failed."""
+    """Give the first error that pip told when it failed."""
     folder = PEERS_FOLDER / peer.environment
     folder.parent.mkdir(parents=True, exist_ok=True)
     for argv in (
@@ -66,7 +66,8 @@ def _install(peer: Peer) -> str | None:
     ):  # fmt: skip
         ran = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603  no shell
         if ran.returncode:
-            words = [line for line in ran.stderr.splitlines() if line.strip()]
-            return (words[-1] if words else f"exit code {ran.returncode}")[:300]
+            lines = [line for line in ran.stderr.splitlines() if line.strip()]
+            errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
+            return (errors[0] if errors else f"exit code {ran.returncode}")[:300]
     _complete(peer).touch()
     return None

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from cloud.gateway.refusals import RateLimited
 from shared.errors import (
     DeadlineMissed,
     Disconnected,
@@ -48,6 +49,8 @@ TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
     UnknownEncoding: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unknown-encoding"),
     Refused: (HTTPStatus.BAD_REQUEST, "refused"),
     Overloaded: (HTTPStatus.TOO_MANY_REQUESTS, "overloaded"),
+    # a kind of its own: more workers would not answer it (`cloud/capacity/manifests.py` counts kinds)
+    RateLimited: (HTTPStatus.TOO_MANY_REQUESTS, "rate-limited"),
     DeadlineMissed: (HTTPStatus.GATEWAY_TIMEOUT, "deadline-missed"),
     Disconnected: (HTTPStatus.SERVICE_UNAVAILABLE, "disconnected"),
     Unavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),

@@ -96,7 +96,7 @@ class Batching(Section):
     """When a batch leaves, and how many may wait; the same for every model."""
 
     size_max: Annotated[int, Field(gt=0, le=1024)] = 32
-    """Samples in a batch. On a CPU the plateau starts at 8 to 16; 32 costs little."""
+    """Rows in a batch. On a CPU the plateau starts at 8 to 16; 32 costs little."""
     preferred: tuple[Count, ...] = ()
     """Sizes at which a batch rather leaves, rising. Empty: any size is as good, as on a CPU."""
     p99_ms: Positive | None = None
@@ -106,7 +106,7 @@ class Batching(Section):
     """How long an idle model may wait for company, in ms, where that pays by its measured curve.
     0: it never does; batches grow by themselves while the one before runs."""
     depth_max: Count = 1024
-    """Requests that may wait for one model; the next is refused at once."""
+    """Rows of one priority that may wait for one model; more are refused at once."""
     queue_s_max: QueueLimits = QueueLimits()
     """Beside the deadlines, which hold in any case."""
     bulk_share: Annotated[float, Field(gt=0, le=1)] = 0.1

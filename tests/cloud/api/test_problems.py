@@ -1,10 +1,12 @@
 import importlib
 import json
 import pkgutil
+import re
 from http import HTTPStatus
 
 import cloud
 from cloud.api.problems import TABLE, http_problem, problem_of
+from cloud.capacity.manifests import query
 from cloud.gateway.refusals import RateLimited, Reason, Untrusted
 from cloud.serving.pool import Loading
 from shared import errors
@@ -57,9 +59,19 @@ def test_the_statuses_that_clients_know() -> None:
 
 def test_a_document_has_all_members_and_ours() -> None:
     assert json.loads(problem_of(RateLimited("rate", "slow down", 2.2)).body("r-1")) == {
-        "type": "urn:hybridge:problem:overloaded", "title": "Too Many Requests", "status": 429,
+        "type": "urn:hybridge:problem:rate-limited", "title": "Too Many Requests", "status": 429,
         "detail": "slow down", "error": "slow down", "instance": "r-1", "retry_after_s": 2.2,
     }  # fmt: skip
+
+
+def test_what_an_autoscaler_counts_leaves_out_callers_over_their_own_limit() -> None:
+    (counted,) = re.findall(r'hybridge_http_problems_total\{kind=~"([^"]*)"', query("x"))
+    for error, counts in (
+        (errors.Overloaded("full"), True),
+        (errors.DeadlineMissed("late"), True),
+        (RateLimited("rate", "slow down", 2.2), False),
+    ):
+        assert (re.fullmatch(counted, problem_of(error).kind) is not None) == counts, error
 
 
 def test_a_bug_says_nothing_of_itself() -> None:

@@ -81,7 +81,10 @@ class JobDatabase:
     def __init__(self, url: str) -> None:
         """Raises `Malformed` for a URL that is none."""
         try:
-            self._engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+            self._engine = create_engine(
+                url, pool_pre_ping=not url.startswith("sqlite"),
+                hide_parameters=True,  # one of them is a whole request, and errors are logged
+            )  # fmt: skip
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise Malformed(f"jobs.url: {error}") from error
         if self._engine.dialect.name == "sqlite":
@@ -113,7 +116,7 @@ class JobDatabase:
                         outcomes.append(change(transaction))
                 except SQLAlchemyError as error:
                     transaction.undone()
-                    outcomes.append(Unavailable(f"jobs database: {error}"))
+                    outcomes.append(_away(error))
                 except Exception as error:  # noqa: BLE001  whoever asked for the change is told
                     transaction.undone()
                     outcomes.append(error)
@@ -132,7 +135,15 @@ class JobDatabase:
         try:
             yield
         except SQLAlchemyError as error:
-            raise Unavailable(f"jobs database {self._engine.url!r}: {error}") from error
+            raise _away(error) from error
+
+
+def _away(error: SQLAlchemyError) -> Unavailable:
+    """In one line without statement, parameters and URL: callers read it."""
+    words = str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0]
+    away = Unavailable(f"the jobs' database: {words[:200]}")
+    away.__cause__ = error
+    return away
 
 
 def _alone(connection: Connection) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -116,7 +117,7 @@ def _no_constant(name: str) -> NoReturn:
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in document if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"member {twice[:40]!r} stands twice in one object")
     return document

@@ -70,7 +70,10 @@ class FeedbackTable:
 
     def __init__(self, url: str, bounds: Bounds) -> None:
         try:
-            self._engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+            self._engine = create_engine(
+                url, pool_pre_ping=not url.startswith("sqlite"),
+                hide_parameters=True,  # one of them is a payload, and errors are logged
+            )  # fmt: skip
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise Malformed(f"store.url: {error}") from error
         if self._engine.dialect.name == "sqlite":

@@ -1,6 +1,7 @@
 """The inference tier of one process, without sockets: models, and what stands around them."""
 
 import asyncio
+import logging
 
 from cloud.config import Config
 from cloud.gateway.counts import GatewayCounts
@@ -21,12 +22,14 @@ from cloud.serving.pool import ModelPool
 from cloud.serving.queues import Queues
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 
+log = logging.getLogger(__name__)
+
 
 class Tier:
     """Needs a running event loop. Raises `Malformed` for a file of the settings with a mistake."""
 
     def __init__(self, config: Config, metrics: Metrics) -> None:
-        registry = metrics.registry
+        registry, self._reliability = metrics.registry, config.reliability
         self.pool = ModelPool(
             config.models, pool=config.pool, batching=config.batching,
             cache_dir=config.state_dir / "engines",
@@ -52,6 +55,8 @@ class Tier:
         for served in self.pool.served:
             if served.manifest.task == "classify":
                 self.inference.guard(served)  # a rule that does not fit its model is known now
+        for name in sorted(self._reliability.keys() - {known.name for known in self.pool.index()}):
+            log.warning("reliability_of_no_model", extra={"model": name})  # one may come later
         self._log.start()
 
     async def close(self) -> None:

@@ -24,6 +24,7 @@ from edge.sensing.folder import FolderSource
 from edge.sensing.replay import ReplaySource
 from edge.state_lock import StateLock
 from edge.telemetry.counters import Counters
+from shared.http_url import http_url
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ async def _parts(
         async with serving(
             build_app(agent, agent, limits), config.api.host, config.api.port
         ) as port:
-            on_ready(agent, f"http://{_host(config.api.host)}:{port}")
+            on_ready(agent, http_url(config.api.host, port))
             running = [parts.create_task(source.run(agent)) for source in sources]
             await stop.wait()
             log.info("draining")
@@ -116,7 +117,3 @@ async def _watch_callbacks() -> None:
 
     loop.set_exception_handler(handle)
     await failed
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -9,6 +9,7 @@ from cloud.api.fast_lane.connection import Connection
 from cloud.api.fast_lane.lane import Lane
 from cloud.api.settings import Api
 from shared.errors import InUse
+from shared.http_url import http_url
 
 Protocols = Callable[[], asyncio.Protocol]
 
@@ -43,7 +44,7 @@ class Front:
                 f"api: cannot listen on {settings.host}:{port}: {error.strerror}; "
                 "set api.host and api.port to an address that is free, or the port to 0"
             ) from error
-        self.url = f"http://{settings.host}:{listener.sockets[0].getsockname()[1]}"
+        self.url = http_url(settings.host, listener.sockets[0].getsockname()[1])
 
     def begin_end(self) -> None:
         """From now on each answer is its connection's last; new connections still come in."""

@@ -20,6 +20,7 @@ from cloud.broker.launch import BrokerAddress, broker_running
 from cloud.config import Config
 from cloud.processes.place import Place
 from shared.errors import Disconnected, InUse, Unavailable
+from shared.http_url import http_url
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Parent:
             async with broker_running(self._config.broker) as address:
                 self._address = address
                 async with self._running(port, address) as broker:
-                    self._announce(f"http://{api.host}:{port}", broker)
+                    self._announce(http_url(api.host, port), broker)
                     await self._until_stopped(address)
                 return all(child.returncode == 0 for child in self._children)
 

@@ -6,6 +6,7 @@ round: readiness first, then who may still come, then what was accepted, then th
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -172,6 +173,10 @@ class Service:
             worker.start(parts)
             await _first_of(worker.link_up.wait(), self._stop.wait())
             if not self._stop.is_set():
+                # what is here stays: a big JSON's garbage would have all of it looked at, over and
+                # over, while the event loop waits
+                gc.collect()
+                gc.freeze()
                 if self._place is not None:
                     await front.listen(self._place.api_port, shared=True)
                 self._announce(front.url, self._broker or "")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 from aiohttp import web
@@ -42,6 +43,8 @@ class InferRoutes:
         """`jobs` is None where there is no asynchronous tier."""
         self._pool, self._inference, self._jobs = pool, inference, jobs
         self._limits, self._room, self._record = limits, room, record
+        # one: parsing holds the GIL, and several at once would keep the event loop waiting for it
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="read-call")
 
     def routes(self) -> Iterator[Route]:
         for path in versioned("/infer"):
@@ -95,7 +98,10 @@ class InferRoutes:
         signature, limits = served.signature, self._limits.calls
         if json_bytes(len(body), header_length) <= JSON_INLINE_BYTES_MAX:
             return read_call(body, header_length, signature, limits)
-        return await asyncio.to_thread(read_call, body, header_length, signature, limits)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._reader, read_call, body, header_length, signature, limits
+        )
 
     async def _written(self, call: InferCall, served: Served, answer: Answer) -> Encoded:
         asked, manifest, outputs = call.asked, served.manifest, answer.outputs

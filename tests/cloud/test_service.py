@@ -1,5 +1,7 @@
 """`python -m cloud serve` as a real process, over real brokers."""
 
+import asyncio
+import gc
 import json
 import os
 import signal
@@ -14,11 +16,14 @@ import numpy as np
 import pytest
 
 from cloud.__main__ import main
+from cloud.config import parse
+from cloud.service import Service
 from cloud.store.feedback import Bounds, FeedbackTable
 from shared.wire.envelope import CloudAnswer, Payload, Refusal
 from tests.brokers import BROKER_KINDS, BrokerKind, running_broker
 from tests.cloud.samples import escalation
 from tests.cloud.workers import ROOT, Device, Worker, cloud_bundle, worker
+from tests.tiny_bundle import write_tiny_bundle
 
 
 @pytest.fixture
@@ -205,6 +210,27 @@ def test_it_is_not_ready_while_a_broker_elsewhere_is_away_and_ready_when_it_is_b
         one.kill()
         assert one.process.stdout is not None
         one.process.stdout.close()
+
+
+def test_what_is_here_at_the_start_is_never_looked_at_as_garbage(tmp_path: Path) -> None:
+    frozen = list[int]()
+
+    def ready(_api: str, _broker: str) -> None:
+        frozen.append(gc.get_freeze_count())
+        service.stop()
+
+    bundle = write_tiny_bundle(tmp_path / "bundle", escalates=False)
+    tree = {
+        "state_dir": str(tmp_path / "state"), "notice_s": 0,
+        "models": [{"bundle": str(bundle), "engine": "onnxruntime"}],
+        "broker": {"kind": "embedded", "port": 0},
+    }  # fmt: skip
+    service = Service(parse(tree, "test"), ready)
+    try:
+        assert asyncio.run(service.run())
+    finally:
+        gc.unfreeze()
+    assert frozen[0] > 10_000
 
 
 def test_settings_that_do_not_fit_end_it_with_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,10 +4,12 @@ import gzip
 import json
 import resource
 import socket
+import threading
 import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -54,6 +56,21 @@ def test_malformed_json(running: Running, body: bytes) -> None:
     answer = running.call("POST", INFER, body)
     assert (answer.status, answer.kind) == (400, "application/problem+json")
     assert answer.json["type"] == "urn:hybridge:problem:malformed"
+
+
+@lanes
+def test_big_json_of_many_clients_is_read_one_after_the_other(folder: Path, lane: str) -> None:
+    """Threads that parse at once only keep each other, and the event loop, from running."""
+    big = json.dumps({"inputs": [tensor(3)], "parameters": {"note": "x" * 9000}}).encode()
+
+    def readers() -> int:
+        return sum(thread.name.startswith("read-call") for thread in threading.enumerate())
+
+    before = readers()
+    with server(folder, lane) as running, ThreadPoolExecutor(8) as clients:
+        answers = [clients.submit(running.call, "POST", INFER, big) for _ in range(16)]
+        assert {answer.result().status for answer in answers} == {200}
+        assert readers() == before + 1
 
 
 def test_what_is_not_here(running: Running) -> None:

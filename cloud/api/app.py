@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
+from prometheus_client import Counter
 
 from cloud.api import results
 from cloud.api.connections import Connections
@@ -79,8 +80,10 @@ class ApiServer:
 
     def count(self, problem: Problem) -> None:
         """An answer that is a problem, of either lane."""
-        self.api_metrics.problems.labels(str(problem.status.value), problem.kind).inc()
-        self._metrics.http_refused.labels(str(problem.status.value)).inc()
+        self.counter_of(problem).inc()
+
+    def counter_of(self, problem: Problem) -> Counter:
+        return self.api_metrics.problems.labels(str(problem.status.value), problem.kind)
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[Callable[[], asyncio.Protocol]]:

@@ -58,6 +58,7 @@ TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
 """An error of another class has the row of its nearest ancestor."""
 
 _BUG = (HTTPStatus.INTERNAL_SERVER_ERROR, "bug")
+_INSTANCE = b', "instance": '
 _CLOSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
 
 
@@ -88,6 +89,13 @@ class Problem:
 
     def body(self, request_id: str) -> bytes:
         """The document; `instance` is the request, as the log names it; "" where there is none yet."""
+        if not request_id:
+            return self.before_instance[: -len(_INSTANCE)] + b"}"
+        return b"".join((self.before_instance, json.dumps(request_id).encode(), b"}"))
+
+    @property
+    def before_instance(self) -> bytes:
+        """The document up to the request's id, for who says the same to many."""
         document: dict[str, str | int | float] = {
             "type": _TYPE + self.kind,
             "title": self.status.phrase,
@@ -95,11 +103,9 @@ class Problem:
             "detail": self.detail,
             "error": self.detail,
         }
-        if request_id:
-            document["instance"] = request_id
         if self.retry_after_s is not None:
             document["retry_after_s"] = round(self.retry_after_s, 3)
-        return json.dumps(document).encode()
+        return json.dumps(document)[:-1].encode() + _INSTANCE
 
 
 def problem_of(error: Exception) -> Problem:

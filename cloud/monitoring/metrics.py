@@ -32,10 +32,6 @@ class Metrics:
         )
         self.store_failures = self._counter("store_failures", "Commits that failed and are retried")
         self.http_unreadable = self._counter("http_unreadable", "Connections that spoke no HTTP")
-        self.http_refused = Counter(
-            "hybridge_http_refused", "HTTP requests refused, by status", ["status"],
-            registry=self.registry,
-        )  # fmt: skip
         malformed = Counter(
             "hybridge_malformed", "Deliveries that are no escalation", ["kind"],
             registry=self.registry,

@@ -1,5 +1,7 @@
 """What a queue says to a job that it does not take. Pure."""
 
+from math import ceil
+
 from shared.errors import DeadlineMissed, Overloaded
 
 
@@ -17,4 +19,6 @@ def too_late(alone_s: float, left_s: float, wait_s: float) -> QueueFull | Deadli
         return DeadlineMissed(
             f"{left_s * 1e3:.1f} ms are left; the model needs {alone_s * 1e3:.1f}"
         )
-    return QueueFull(f"the wait would be {wait_s * 1e3:.1f} ms; send it again", wait_s)
+    # whole milliseconds: refusals are told apart, and written, by their text (`api/fast_lane`)
+    wait_ms = ceil(wait_s * 1e3)
+    return QueueFull(f"the wait would be {wait_ms} ms; send it again", wait_ms / 1e3)

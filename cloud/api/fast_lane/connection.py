@@ -93,7 +93,9 @@ class Connection(asyncio.Protocol):
                 transport.close()
         elif self._head_is_whole and now - self._began > lane.settings.body_s_max:
             self._pieces.clear()
-            self._respond(*lane.slow_body(named(None, None)), last=True)
+            name = named(None, None)
+            head, rest = lane.refusal(lane.slow_body(), name.request_id)
+            self._respond(head, name, rest, last=True)
         elif not self._head_is_whole and now - self._began > lane.settings.head_s_max:
             lane.bounds.metrics.slow_head.inc()
             transport.write(SLOW_HEAD)

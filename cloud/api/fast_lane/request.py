@@ -88,7 +88,7 @@ class FastRequest(Ask):
             return
         caller = self._end()
         lane, (request_id, traceparent) = self._lane, self._name
-        head, body = lane.problem(error, request_id)
+        head, body = lane.refusal(error, request_id)
         if (served := getattr(self, "served", None)) is not None:
             took_s = time.monotonic() - self._arrived
             lane.record.failed(
@@ -100,7 +100,7 @@ class FastRequest(Ask):
                 traceparent,
                 caller,
             )
-        self._connection.respond(head, self._name, (body,))
+        self._connection.respond(head, self._name, body)
 
     def _end(self) -> str:
         """The caller's identity, who may send another one now."""

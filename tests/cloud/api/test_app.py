@@ -89,7 +89,6 @@ def test_what_is_refused_is_counted_by_status_and_kind(folder: Path) -> None:
             assert running.get(path).status == 404
         assert running.raw(b"\x16\x03\x01 hello\r\n\r\n")
         text = running.metrics.text().decode()
-    assert 'hybridge_http_refused_total{status="404"} 3.0' in text
     assert 'hybridge_http_problems_total{kind="not-found",status="404"} 2.0' in text
     assert 'hybridge_http_problems_total{kind="unknown",status="404"} 1.0' in text
     assert "hybridge_http_unreadable_total 1.0" in text

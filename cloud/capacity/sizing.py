@@ -105,7 +105,7 @@ def fleet(
     *,
     qps: float,
     qps_at_sla: float,
-    load_max: float = 0.8,
+    load_max: float = 0.75,
     spare: int = 1,
     shards_max: int = SHARDS_MAX,
 ) -> Fleet:

@@ -161,7 +161,7 @@ def size(
     ] = None,
     kv_precision: Annotated[str, typer.Option(help="Of the KV cache.")] = "fp16",
     reserve: Annotated[float, typer.Option(min=0, max=0.95, help="Share kept free.")] = 0.3,
-    load_max: Annotated[float, typer.Option(min=0.01, max=1, help="Of the QPS at the SLA.")] = 0.8,
+    load_max: Annotated[float, typer.Option(min=0.01, max=1, help="Of the QPS at the SLA.")] = 0.75,
     spare: Annotated[int, typer.Option(min=0, max=1000, help="Copies that may fail.")] = 1,
     json: AsJson = False,
 ) -> None:
@@ -231,7 +231,7 @@ def autoscale(
     ] = None,
     workers_min: Annotated[int, typer.Option(min=1, max=10_000)] = 2,
     workers_max: Annotated[int, typer.Option(min=1, max=10_000)] = 20,
-    load_max: Annotated[float, typer.Option(min=0.01, max=1, help="Of the QPS at the SLA.")] = 0.8,
+    load_max: Annotated[float, typer.Option(min=0.01, max=1, help="Of the QPS at the SLA.")] = 0.75,
     cooldown_s: Annotated[
         float, typer.Option(min=0, max=3600, help="Fewer must have sufficed for so long.")
     ] = 300.0,

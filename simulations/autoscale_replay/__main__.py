@@ -9,14 +9,20 @@ from simulations.autoscale_replay.record import TRACES
 from simulations.autoscale_replay.replay import Outcome, Policy, replay
 from simulations.autoscale_replay.trace import Trace, read
 
+MEASURED = Machine(qps_at_sla=2577, qps_max=2794)
+"""What `hybridge capacity measure` found for models/fashion-cloud on one core of a 2-core machine."""
 PEAK_WORKERS = 12
 """What a trace's busiest second would need, if all of a worker's QPS at the SLA were used."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--qps-at-sla", type=float, default=400.0, help="of one worker")
-    parser.add_argument("--qps-max", type=float, default=500.0, help="with its CPU fully used")
+    parser.add_argument(
+        "--qps-at-sla", type=float, default=MEASURED.qps_at_sla, help="of one worker"
+    )
+    parser.add_argument(
+        "--qps-max", type=float, default=MEASURED.qps_max, help="with its CPU fully used"
+    )
     parser.add_argument("--sla-ms", type=float, default=50.0)
     parser.add_argument("--start-s", type=float, default=60.0, help="from wanted to ready")
     asked = parser.parse_args()

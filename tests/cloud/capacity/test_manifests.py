@@ -80,7 +80,7 @@ def test_the_hpa() -> None:
         "type": "Pods",
         "pods": {
             "metric": {"name": "hybridge_requests_per_second"},
-            "target": {"type": "AverageValue", "averageValue": "330000m"},
+            "target": {"type": "AverageValue", "averageValue": "309375m"},
         },
     }
     check_behavior(spec["behavior"])
@@ -113,7 +113,7 @@ def test_the_scaled_object() -> None:
     assert trigger["metadata"] == {
         "serverAddress": "http://prometheus:9090",
         "query": query('namespace="vision",pod=~"fashion-.+"'),
-        "threshold": "330.000",
+        "threshold": "309.375",
         "ignoreNullValues": "false",
     }
     check_behavior(spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"])

@@ -58,11 +58,11 @@ def test_a_real_worker_is_measured_and_the_other_commands_read_the_result(
         "1M", "--json",
     )  # fmt: skip
     assert code == 0
-    assert json.loads(output)["fleet"]["copies"] == 5  # 500 / (200 * 0.8), and one to spare
+    assert json.loads(output)["fleet"]["copies"] == 5  # 500 / (200 * 0.75), and one to spare
     code, output = run("autoscale", "--from", str(out), "--kind", "keda")
     assert code == 0
     _, scaled = yaml.safe_load_all(output)
-    assert scaled["spec"]["triggers"][0]["metadata"]["threshold"] == "160.000"
+    assert scaled["spec"]["triggers"][0]["metadata"]["threshold"] == "150.000"
 
 
 def test_recorded_rows_and_json_lines(served: Worker, tmp_path: Path) -> None:

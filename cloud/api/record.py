@@ -21,7 +21,7 @@ class Record:
     ) -> None:  # fmt: skip
         self._network, self._decode = stage["network"].observe, stage["decode"].observe
         self._queue, self._model = stage["queue"].observe, stage["model"].observe
-        self._encode = stage["encode"].observe
+        self._encode, self._total = stage["encode"].observe, stage["total"].observe
         self._statistics, self._load, self._log = statistics, load, log
 
     def answered(
@@ -36,6 +36,7 @@ class Record:
         self._queue(queue_s)
         self._model(run_s)
         self._encode(encode_s)
+        self._total(total_s)
         self._statistics.answered(
             served.name, served.version, len(rows), source, total_s, decode_s, queue_s, run_s,
             encode_s,

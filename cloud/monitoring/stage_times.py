@@ -13,10 +13,11 @@ from typing import Literal, get_args
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-Stage = Literal["network", "decode", "queue", "model", "encode", "publish", "store"]
+Stage = Literal["network", "decode", "queue", "model", "encode", "total", "publish", "store"]
 """network: from a request's first byte to its last. decode: bytes to rows. queue: admitted, not
-yet running. model: the batch runs. encode: outputs to bytes, handed to the socket. publish, store:
-an escalation's answer to its PUBACK, its row to its commit."""
+yet running. model: the batch runs. encode: outputs to bytes, handed to the socket. total: from a
+call's last byte to its answer's. publish, store: an escalation's answer to its PUBACK, its row to
+its commit."""
 
 EDGES_S = tuple(
     ms / 1e3 for ms in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)

@@ -110,7 +110,7 @@ def lines(times: Mapping[str, Times], budget: Budget) -> list[Line]:
     """One for each stage of a request, and the total last."""
     all_s = sum(times[stage].sum_s for stage in STAGES if stage in times)
     found = [_line(stage, times[stage], all_s, budget) for stage in STAGES if stage in times]
-    if TOTAL in times:
+    if TOTAL in times and times[TOTAL].count:
         return [*found, _line(TOTAL, times[TOTAL], times[TOTAL].sum_s, budget)]
     some = [line for line in found if line.count]
     total = Line(

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -162,10 +163,14 @@ def test_nothing_of_a_replaced_version_stays_in_memory(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with running(tmp_path / "tiny-1.0.0", folder=tmp_path, versions_max=1) as pool:
+            models: list[weakref.ref[LoadedModel]] = []
             for swap in range(6):
-                await label(await pool.load("tiny", list(SHIFT)[(swap + 1) % 2]))
+                served = await pool.load("tiny", list(SHIFT)[(swap + 1) % 2])
+                models.append(weakref.ref(served.model))
+                await label(served)
+                del served
             await pool._loads.retiring.finish()
             gc.collect()
-            assert sum(isinstance(thing, LoadedModel) for thing in gc.get_objects()) == 1
+            assert [model() is not None for model in models] == [False] * 5 + [True]
 
     play(scenario)

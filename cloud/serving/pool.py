@@ -96,6 +96,7 @@ class ModelPool:
         for source in configured:
             await asyncio.shield(self._loads.begin(source))
             self._to_start.remove(source.key)
+        self._loads.starting = False
 
     @property
     def ready(self) -> bool:

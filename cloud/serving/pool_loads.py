@@ -42,6 +42,8 @@ class Loads:
     ) -> None:
         self._sources, self._table, self._settings = sources, table, settings
         self._make, self._now = make, now
+        self.starting = True
+        """Whoever starts the pool is told by what it raises; later only the log tells."""
         self._under_way: dict[Key, asyncio.Task[Served]] = {}
         self._failures: dict[Key, Failure] = {}
         self._took_s: dict[Key, float] = {}
@@ -156,6 +158,8 @@ class Loads:
         if isinstance(error, Overloaded):  # there will be room once work is done
             retry_s = min(retry_s, _BUSY_S)
         self._failures[key] = Failure(reason, self._now() + retry_s)
+        if self.starting:
+            return
         log.error(
             "model_not_loaded",
             extra={"model": key.name, "version": key.version, "why": reason},

@@ -1,6 +1,7 @@
 """The in-process fuzz finds nothing in the broker as it is, and each fault that is put into it."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +23,15 @@ from simulations.broker_fuzz.failures import Failure, save
 from simulations.broker_fuzz.mutations import MUTATIONS
 
 SEED = 7
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_heap() -> Iterator[None]:
+    """An episode collects its garbage hundreds of times: not that of all tests before."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def findings(count: int) -> tuple[list[Failure], Tally]:

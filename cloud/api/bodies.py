@@ -4,11 +4,14 @@ import asyncio
 
 from aiohttp import web
 
+from cloud.api.connections import Connections
 from cloud.api.encodings import accepted, compress, decompress, encoding_of
 from cloud.api.problems import SlowBody
 from cloud.api.room import Share
 from cloud.api.settings import Api
 from shared.errors import Malformed, TooLarge
+
+CONNECTIONS = web.RequestKey("connections", Connections)
 
 _INLINE_BYTES_MAX = 16 * 1024  # packing more takes over 100 us, and leaves the event loop
 
@@ -62,13 +65,15 @@ async def pack(response: web.Response, request: web.Request, limits: Api) -> web
 
 async def _arrived(request: web.Request, bytes_max: int, within_s: float, share: Share) -> bytes:
     content = bytearray()
+    arriving = request[CONNECTIONS].awaiting_body(request.transport)
     try:
         async with asyncio.timeout(within_s):
-            async for chunk in request.content.iter_any():
-                share.take(len(chunk))
-                content += chunk
-                if len(content) > bytes_max:
-                    raise _too_large("longer", bytes_max)
+            with arriving:
+                async for chunk in request.content.iter_any():
+                    share.take(len(chunk))
+                    content += chunk
+                    if len(content) > bytes_max:
+                        raise _too_large("longer", bytes_max)
     except TimeoutError as error:
         raise SlowBody(
             f"{len(content)} bytes of the body came within {within_s:g} s; send it faster"

@@ -45,6 +45,7 @@ class Connections:
         self.limits, self.metrics = limits, metrics
         self._places = Places[asyncio.BaseTransport](limits.connections_max, limits.idle_grace_s)
         self._heads: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}  # not whole yet
+        self._bodies: set[asyncio.BaseTransport] = set()  # not whole yet; who sends them may go
         self._quiet: asyncio.Event | None = None  # who waits for the last answer
         self.closing = False
         """From now on each answer is its connection's last."""
@@ -63,7 +64,8 @@ class Connections:
             return False
         if taken.instead_of is not None:
             self.metrics.closed_for_room.inc()
-            _hang_up(cast("asyncio.Transport", taken.instead_of))
+            last_words = NO_ROOM if taken.instead_of in self._bodies else b""
+            _hang_up(cast("asyncio.Transport", taken.instead_of), last_words)
         return True
 
     def closed(self, transport: asyncio.BaseTransport) -> None:
@@ -73,7 +75,8 @@ class Connections:
 
     def receiving(self, transport: asyncio.Transport) -> None:
         """Bytes have come; on an idle connection they begin a head, which has its time."""
-        if transport not in self._heads and not self._places.works(transport):
+        works = self._places.works(transport) or transport in self._bodies
+        if transport not in self._heads and not works:
             self._heads[transport] = asyncio.get_running_loop().call_later(
                 self.limits.head_s_max, self._head_is_late, transport
             )
@@ -95,7 +98,7 @@ class Connections:
         await self._quiet.wait()
 
     def _look_if_quiet(self) -> None:
-        if self._quiet is not None and not self._places.at_work:
+        if self._quiet is not None and not self._places.at_work and not self._bodies:
             self._quiet.set()
 
     @contextmanager
@@ -108,6 +111,20 @@ class Connections:
             yield
         finally:
             self.idle(transport)
+
+    @contextmanager
+    def awaiting_body(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
+        """Within `at_work`: a client who sends slowly goes to make room, as one who is idle does."""
+        if transport is None or not self._places.works(transport):
+            yield
+            return
+        self._bodies.add(transport)
+        self._places.end_work(transport, time.monotonic())
+        try:
+            yield
+        finally:
+            self._bodies.discard(transport)
+            self._places.start_work(transport)  # unless it has gone
 
     def _head_is_whole(self, transport: asyncio.BaseTransport) -> None:
         timer = self._heads.pop(transport, None)

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from cloud.api.bodies import CONNECTIONS
 from cloud.api.connections import Connections
 from cloud.api.problems import Problem, http_problem, problem_of
 from cloud.gateway.caller import Caller
@@ -47,6 +48,7 @@ def identifying(connections: Connections) -> Middleware:
         identity = request[IDENTITY] = identify(
             headers.get(REQUEST_ID), sent[0] if len(sent) == 1 else None, os.urandom(NOISE_BYTES)
         )
+        request[CONNECTIONS] = connections
         with connections.at_work(request.transport):
             response = await handler(request)
         response.headers.update(identity.headers)

@@ -59,6 +59,36 @@ def test_malformed_json(running: Running, body: bytes) -> None:
 
 
 @lanes
+def test_slow_bodies_make_room_for_who_comes(folder: Path, lane: str) -> None:
+    """They take no work, so however many there are, nobody is turned away for them."""
+    few = Api(connections_max=3, idle_grace_s=0)
+    slow = head(INFER, "Transfer-Encoding: chunked", "Expect: 100-continue", close=False)
+    with server(folder, lane, few) as running, ExitStack() as open_ones:
+        several = [open_ones.enter_context(running.connect()) for _ in range(3)]
+        for connection in several:
+            connection.sendall(slow)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")  # its body is waited for
+            connection.sendall(b"1\r\n{\r\n")
+        assert running.infer({"inputs": [tensor(3)]}).status == 200
+        told = until_closed(several[0])
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert b"too-many-connections" in told
+
+
+@lanes
+def test_a_body_in_pieces_has_the_time_of_bodies_and_not_that_of_heads(
+    folder: Path, lane: str
+) -> None:
+    few = Api(head_s_max=0.05, body_s_max=0.3)
+    slow = head(INFER, "Transfer-Encoding: chunked", "Expect: 100-continue", close=False)
+    with server(folder, lane, few) as running, running.connect() as connection:
+        connection.sendall(slow)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b"1\r\n{\r\n")
+        assert b"slow-body" in until_closed(connection)
+
+
+@lanes
 def test_big_json_of_many_clients_is_read_one_after_the_other(folder: Path, lane: str) -> None:
     """Threads that parse at once only keep each other, and the event loop, from running."""
     big = json.dumps({"inputs": [tensor(3)], "parameters": {"note": "x" * 9000}}).encode()

@@ -92,8 +92,11 @@ class JobDatabase:
         self._writing = self._engine.execution_options(writes=True)
 
     def open(self) -> None:
-        """Create what is missing."""
-        with self._translated(), self._writing.begin() as connection:
+        """Create what is missing. No caller reads what this raises, so it names the URL."""
+        with (
+            self._translated(f"jobs.url {self._engine.url!r}"),
+            self._writing.begin() as connection,
+        ):
             _alone(connection)
             # not `create_all`: two processes that start at once would both miss the table
             connection.execute(CreateTable(jobs, if_not_exists=True))
@@ -131,17 +134,17 @@ class JobDatabase:
         self._engine.dispose()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, where: str = "the jobs' database") -> Iterator[None]:
         try:
             yield
         except SQLAlchemyError as error:
-            raise _away(error) from error
+            raise _away(error, where) from error
 
 
-def _away(error: SQLAlchemyError) -> Unavailable:
+def _away(error: SQLAlchemyError, where: str = "the jobs' database") -> Unavailable:
     """In one line without statement, parameters and URL: callers read it."""
     words = str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0]
-    away = Unavailable(f"the jobs' database: {words[:200]}")
+    away = Unavailable(f"{where}: {words[:200]}")
     away.__cause__ = error
     return away
 

@@ -71,7 +71,7 @@ class Service:
         """
         config, tier = self._config, self._tier
         try:
-            config.state_dir.mkdir(parents=True, exist_ok=True)
+            config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # requests lie here
         except OSError as error:
             raise Unavailable(f"state_dir {config.state_dir}: {error.strerror}") from error
         place = self._place
@@ -103,7 +103,7 @@ class Service:
             "shutting down" if self._stop.is_set()
             else tier.pool.why_not_ready or (
                 "starting" if worker is None
-                else worker.why_not_ready or (None if tier.jobs.up else "the job store is down")
+                else worker.why_not_ready
             )
         )  # fmt: skip
         p99_s, target_ms = tier.load.p99_s, self._config.batching.p99_ms
@@ -114,6 +114,7 @@ class Service:
             broker=self._broker,
             in_hand=worker.in_hand if worker else 0,
             store_up=worker is not None and worker.store_up,
+            jobs_up=tier.jobs.up,
             busy_share=tier.load.busy_share,
             queue_depth=sum(s.batcher.interactive_depth for s in tier.pool.served),
             near_line=tuple(

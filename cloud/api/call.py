@@ -21,6 +21,7 @@ from shared.oip.request import InferRequest, decode_request
 from shared.oip.signature import Signature, inputs_for
 
 FAST_OUTPUTS = ("label", "confidence", "source")
+_PARTS_MAX = 100_000  # of a JSON: each takes a microsecond to make, and the interpreter's lock
 WEBHOOK_CHARACTERS_MAX = 2048
 JSON_INLINE_BYTES_MAX = 8 * 1024
 """Of JSON that may be read on the event loop: half a ms, whatever is in it."""
@@ -77,7 +78,7 @@ def read_call(
     """
     if len(signature.inputs) != 1:
         raise Malformed(f"{signature.name} takes {len(signature.inputs)} inputs; only one is read")
-    _bound_json(len(body), header_length, limits)
+    _bound_json(body, header_length, limits)
     request = decode_request(body, header_length)
     (tensor,) = inputs_for(signature, request, limits.rows_max)
     rows, extra = tensor.array, request.parameters
@@ -117,13 +118,22 @@ def rows_of(asked: Asked, content: bytes | bytearray | memoryview) -> Rows:
     return rows
 
 
-def _bound_json(body_bytes: int, header_length: str | None, limits: CallLimits) -> None:
-    found = json_bytes(body_bytes, header_length)
+def _bound_json(
+    body: bytes | bytearray | memoryview, header_length: str | None, limits: CallLimits
+) -> None:
+    found = json_bytes(len(body), header_length)
     if found > limits.json_bytes_max:
         raise TooLarge(
             f"the body's JSON is {found} bytes; at most {limits.json_bytes_max} are read: "
             "send tensors as binary data, or fewer rows"
         )
+    if found > _PARTS_MAX:  # below that there cannot be more
+        text = bytes(body[:found])
+        if text.count(b"[") + text.count(b"{") + text.count(b":") > _PARTS_MAX:
+            raise TooLarge(
+                f"the body's JSON has over {_PARTS_MAX} arrays, objects and members; send tensors as "
+                "binary data, or as flat arrays"
+            )
 
 
 def _wanted(

@@ -81,6 +81,9 @@ class InferRoutes:
         whole = time.monotonic()
         call = await self._read(body, request.headers.get(HEADER_LENGTH), served)
         asked, read = call.asked, time.monotonic()
+        caller = request.get(CALLER)
+        if (more := len(call.rows) - 1) and caller is not None:
+            caller.spend(read, more)  # rates count rows
         if asked.tier is Tier.ASYNCHRONOUS:
             return await self._later(request, served, call, body)
         deadline = arrived + asked.within_s

@@ -264,6 +264,8 @@ class Status(Document):
     in_hand: int
     """Escalations."""
     store_up: bool
+    jobs_up: bool = True
+    """Whether asynchronous calls can be kept; the others do not need it, so it is not readiness."""
     busy_share: float = 0.0
     """Of the last seconds, in which models ran."""
     queue_depth: int = 0

@@ -96,13 +96,13 @@ class GatewaySettings(Section):
     anonymous_roles: tuple[Role, ...] = tuple(Role)
     """What they may do, where they are let in."""
     rate: str | None = None
-    """Of each caller whose key names none: `100/second; 10000/hour`. None: no limit but what the
-    models can do."""
+    """Of each caller whose key names none, in rows: `100/second; 10000/hour`. None: no limit but
+    what the models can do."""
     body_bytes_max: Count = 16 << 20
     """Of each request, where the key says nothing else: a hundred images of 224 x 224, raw."""
-    in_hand_max: Count = 1024
-    """Requests at once of each caller, where the key says nothing else. As many as may wait for
-    one model."""
+    in_hand_max: Count = 512
+    """Requests at once of each caller, where the key says nothing else. Half of the connections
+    that there may be, so that none can have them all."""
     storage: SecretStr = SecretStr("memory://")
     """Where rate limits are counted: in each worker, or in `redis://`, `rediss://`, `valkey://`,
     `memcached://host:port`, which workers share (`pip install redis`, `valkey`, `pymemcache`)."""

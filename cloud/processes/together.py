@@ -90,6 +90,7 @@ def merged_status(own: Status, said: Sequence[Said]) -> Status:
             "processes": len(said) + 1,
             "in_hand": sum(s.in_hand for s in every),
             "store_up": all(s.store_up for s in every),
+            "jobs_up": all(s.jobs_up for s in every),
             "busy_share": max(s.busy_share for s in every),
             "queue_depth": sum(s.queue_depth for s in every),
             "near_line": tuple(window for s in every for window in s.near_line),

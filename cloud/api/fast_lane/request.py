@@ -55,6 +55,8 @@ class FastRequest(Ask):
         self.rows, self.added = rows, 0.0
         self.deadline, self.priority = self._arrived + asked.within_s, asked.priority
         self._kept = kept
+        if (more := len(rows) - 1) and self._caller is not None:
+            self._caller.spend(self._arrived, more)  # rates count rows
         self._decode_s = time.monotonic() - self._arrived
         kept.guard.submit(self)
 

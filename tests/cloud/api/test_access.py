@@ -38,7 +38,7 @@ def keys(folder: Path) -> tuple[Path, Keys]:
     text, made = "", Keys()
     for name, more in {
         "infer": {}, "observe": {}, "operate": {}, "jobs": {},
-        "slow": {"rate": "2/hour"}, "small": {"body_bytes_max": 64}, "single": {"in_hand_max": 1},
+        "slow": {"rate": "2/hour"}, "rows": {"rate": "5/hour"}, "small": {"body_bytes_max": 64}, "single": {"in_hand_max": 1},
         "over": {"expires": datetime(2020, 1, 1, tzinfo=UTC)},
     }.items():  # fmt: skip
         key = make_key(secrets.choice)
@@ -153,6 +153,14 @@ def test_who_asks_too_often_is_told_when_to_come_again(
         assert (codes, answer.status) == ([200, 200], 429)
         assert 1000 < int(answer.headers["retry-after"]) <= 3600
         assert running.infer(CALL, X_API_Key=made["infer"]).status == 200
+
+
+def test_a_rate_counts_rows(guarded: tuple[Running, Keys]) -> None:
+    running, made = guarded
+    three = {"inputs": [tensor(1, 2, 3)]}
+    assert running.infer(three, X_API_Key=made["rows"]).status == 200
+    assert running.infer(three, X_API_Key=made["rows"]).status == 429
+    assert running.infer({"inputs": [tensor(1)]}, X_API_Key=made["rows"]).status == 200
 
 
 def test_a_body_over_the_callers_own_bound(guarded: tuple[Running, Keys]) -> None:

@@ -404,3 +404,11 @@ def test_bodies_made_to_cost_much_cost_little(body: bytes) -> None:
         assert tracemalloc.get_traced_memory()[1] < READ_BYTES_MAX
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("part", [b"[],", b"{},", b'"a":0,'])
+def test_more_parts_than_anybody_needs_are_refused_unread(part: bytes) -> None:
+    body = b'{"inputs":[' + part * 120_000 + b"0]}"
+    assert len(body) <= CallLimits().json_bytes_max
+    with pytest.raises(TooLarge, match="over 100000 arrays, objects and members"):
+        read_call(body, None, SIGNATURE, CallLimits())

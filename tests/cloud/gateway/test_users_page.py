@@ -78,7 +78,7 @@ def test_its_reasons_metrics_and_events_are_the_codes() -> None:
         ("differ by 30 s", 30),
         ("every 5 minutes", 300),
         ("`body_bytes_max` (16 MiB)", 16 << 20),
-        ("`in_hand_max` (1,024 requests", 1024),
+        ("`in_hand_max` (512 requests", 512),
         ("may fail 20 times, then once a second", (20, 1.0)),
     ],
 )

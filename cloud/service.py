@@ -232,7 +232,7 @@ class Service:
             )  # fmt: skip
 
         return NearLineJobs(
-            settings, config.state_dir, tier.pool.find, tier.inference.answer, link_for,
+            settings, config.state_dir, tier.pool.find, tier.answer_window, link_for,
             NearLineCounts(self._metrics.registry),
         )  # fmt: skip
 

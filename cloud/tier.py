@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 
 from cloud.config import Config
 from cloud.gateway.counts import GatewayCounts
@@ -11,16 +12,19 @@ from cloud.jobs.counts import JobCounts
 from cloud.jobs.service import Jobs
 from cloud.monitoring.answer_log import AnswerLog
 from cloud.monitoring.inference_log import InferenceLog
+from cloud.monitoring.log_entry import StageMs
 from cloud.monitoring.metrics import Metrics
 from cloud.monitoring.recent_load import RecentLoad
 from cloud.serving.batching_metrics import BatchingMetrics
 from cloud.serving.caches.feature_cache import FeatureCache
 from cloud.serving.caches.metrics import CacheMetrics
 from cloud.serving.caches.result_cache import ResultCache
-from cloud.serving.inference import Inference
+from cloud.serving.inference import Answer, Inference
+from cloud.serving.job import Priority, Rows
 from cloud.serving.pool import ModelPool
 from cloud.serving.queues import Queues
 from cloud.serving.reliability_metrics import ReliabilityMetrics
+from cloud.serving.served import Served
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +67,17 @@ class Tier:
         """Every model, and the log's last lines."""
         await self.pool.close()
         await asyncio.to_thread(self._log.close)
+
+    async def answer_window(
+        self, served: Served, rows: Rows, deadline: float, priority: Priority
+    ) -> Answer:
+        """As `Inference.answer`, for a near-line window, whose answers are logged as others are."""
+        answer = await self.inference.answer(served, rows, deadline, priority)
+        request_id = os.urandom(8).hex()
+        if self.log.picks(request_id, answer):
+            stages = StageMs(queue=answer.queue_s * 1e3, model=answer.run_s * 1e3)
+            self.log.answered(served, rows, priority, answer, request_id, "", "near-line", stages)
+        return answer
 
     def tick(self, now: float) -> None:
         """Called about once a second."""

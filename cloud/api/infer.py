@@ -131,6 +131,7 @@ class InferRoutes:
             webhook=call.asked.webhook,
             idempotency_key=request.headers.get(IDEMPOTENCY_KEY),
             request_id=request[IDENTITY].request_id,
+            traceparent=request[IDENTITY].traceparent,
             within_s=call.asked.timeout_s,
         )
         return accepted(admitted)

@@ -28,7 +28,7 @@ def admit(transaction: Transaction, new: NewJob, rules: JobSettings, now: float)
         {
             "id": new.id, "caller": new.caller, "idempotency_key": new.idempotency_key,
             "digest": new.digest, "model": new.model, "version": new.version,
-            "request_id": new.request_id, "body": new.body, "header_length": new.header_length,
+            "request_id": new.request_id, "traceparent": new.traceparent, "body": new.body, "header_length": new.header_length,
             "row_bytes": row_bytes, "state": "queued", "due_at": now, "claims": 0, "attempts": 0,
             "created_at": now, "expires_at": now + within_s,
             "webhook": new.webhook, "delivery_attempts": 0,

@@ -67,11 +67,13 @@ class OipAnswering:
             answer = await self._answers.answer(served, rows, deadline, priority)
         except Exception as error:
             if log is not None:
-                log.failed(served, priority, error, job.request_id, "", job.caller)
+                log.failed(served, priority, error, job.request_id, job.traceparent, job.caller)
             raise
         if log is not None and log.picks(job.request_id, answer):
             stages = StageMs(queue=answer.queue_s * 1e3, model=answer.run_s * 1e3)
-            log.answered(served, rows, priority, answer, job.request_id, "", job.caller, stages)
+            log.answered(
+                served, rows, priority, answer, job.request_id, job.traceparent, job.caller, stages
+            )
         return answer
 
     def _read(self, job: Claimed, served: Served) -> InferCall:

@@ -62,7 +62,7 @@ def claim(
         .values(state="running", owner=owner, due_at=lease_until, claims=jobs.c.claims + 1)
         .returning(
             jobs.c.seq, jobs.c.id, jobs.c.caller, jobs.c.model, jobs.c.version, jobs.c.body,
-            jobs.c.header_length, jobs.c.webhook, jobs.c.request_id, jobs.c.row_bytes,
+            jobs.c.header_length, jobs.c.webhook, jobs.c.request_id, jobs.c.traceparent, jobs.c.row_bytes,
             jobs.c.attempts, jobs.c.expires_at, jobs.c.claims,
         )
     ).all()  # fmt: skip
@@ -70,7 +70,7 @@ def claim(
         Claimed(
             seq=row.seq, owner=owner, id=JobId(row.id), caller=row.caller, model=row.model,
             version=row.version, body=row.body, header_length=row.header_length,
-            has_webhook=row.webhook is not None, request_id=row.request_id,
+            has_webhook=row.webhook is not None, request_id=row.request_id, traceparent=row.traceparent,
             row_bytes=row.row_bytes, attempts=row.attempts, expires_at=row.expires_at,
             lease_until=lease_until,
         )

@@ -55,6 +55,7 @@ class JobDesk:
         webhook: str | None = None,
         idempotency_key: str | None = None,
         request_id: str = "",
+        traceparent: str = "",
         within_s: float | None = None,
     ) -> Admitted:
         """A job that is on disk when this returns. Let `read_call` check the request first.
@@ -70,7 +71,7 @@ class JobDesk:
         new = NewJob(
             id=JobId(new_sample_id()), caller=caller, model=model, version=version, body=body,
             header_length=header_length, webhook=webhook, idempotency_key=idempotency_key,
-            request_id=request_id[:128], within_s=within_s,
+            request_id=request_id[:128], traceparent=traceparent, within_s=within_s,
         )  # fmt: skip
 
         def change(transaction: Transaction) -> Admitted:

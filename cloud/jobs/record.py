@@ -45,6 +45,7 @@ class NewJob:
     webhook: str | None = None
     idempotency_key: str | None = None
     request_id: str = ""
+    traceparent: str = ""
     within_s: float | None = None
 
     @property
@@ -77,6 +78,7 @@ class Claimed:
     header_length: str | None
     has_webhook: bool
     request_id: str
+    traceparent: str
     row_bytes: int
     attempts: int
     expires_at: float

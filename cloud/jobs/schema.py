@@ -30,6 +30,7 @@ jobs = Table(
     Column("model", String(128), nullable=False),
     Column("version", String(64)),
     Column("request_id", String(128), nullable=False),
+    Column("traceparent", String(55), nullable=False),
     Column("body", LargeBinary, nullable=False),  # empty once ended
     Column("header_length", String(16)),
     Column("row_bytes", BigInteger, nullable=False),  # what the byte bounds count

@@ -48,7 +48,7 @@ def claimed(sent: Encoded, **over: object) -> Claimed:
     header = None if sent.header_bytes is None else str(sent.header_bytes)
     made = Claimed(
         seq=1, owner="o", id=job(1).id, caller="key-1", model="tiny", version=None, body=sent.body,
-        header_length=header, has_webhook=False, request_id="", row_bytes=0, attempts=0,
+        header_length=header, has_webhook=False, request_id="", traceparent="", row_bytes=0, attempts=0,
         expires_at=1e12, lease_until=1e12,
     )  # fmt: skip
     return replace(made, **over)  # type: ignore[arg-type]  # a table of keywords
@@ -168,7 +168,10 @@ def test_answers_and_failures_are_in_the_inference_log(tmp_path: Path) -> None:
 
     async def script(pool: ModelPool, answers: Noting) -> None:
         answering = OipAnswering(pool.find, answers, LIMITS, AnswerLog(log))
-        asked = claimed(request(binary=True), request_id="r-7")
+        trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+        asked = claimed(
+            request(binary=True), request_id="r-7", traceparent=f"00-{trace}-00f067aa0ba902b7-01"
+        )
         await answering.answer(asked, time.monotonic() + 5)
         with pytest.raises(DeadlineMissed):
             await answering.answer(asked, time.monotonic() - 1)
@@ -179,6 +182,7 @@ def test_answers_and_failures_are_in_the_inference_log(tmp_path: Path) -> None:
         json.loads(line) for line in (tmp_path / "inference.log").read_text().splitlines()
     )
     assert (answered["request_id"], answered["caller"], answered["rows"]) == ("r-7", "key-1", 7)
+    assert answered["trace_id"] == failed["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"
     assert (answered["source"], answered["priority"]) == ("cloud", Priority.NEAR_LINE)
     assert answered["ms"]["model"] > 0
     assert (failed["request_id"], failed["error"]) == ("r-7", "DeadlineMissed")

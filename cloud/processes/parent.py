@@ -39,6 +39,7 @@ class Parent:
         self._stop = asyncio.Event()
         self._address: BrokerAddress | None = None
         self._children: list[Process] = []
+        self._serving = False
 
     @property
     def stopping(self) -> bool:
@@ -51,6 +52,8 @@ class Parent:
         """Passwords, ACLs and keys, everywhere."""
         if self._address is not None:
             self._address.read_access_again()
+        if not self._serving:
+            return  # they read everything at their start, and would die of the signal until then
         for child in self._children:
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(signal.SIGHUP)
@@ -74,6 +77,7 @@ class Parent:
                 self._children.append(await self._started(index, port, address))
             async with asyncio.timeout(_START_S_MAX):
                 ready = [await _ready(child) for child in self._children]
+            self._serving = True
             yield ready[0]
         except TimeoutError as error:
             raise Unavailable(f"a serving process was not ready in {_START_S_MAX:g} s") from error

@@ -105,6 +105,23 @@ def test_one_that_is_killed_takes_all_down(tmp_path: Path, victim: str) -> None:
         assert "part_died" in worker.log.read_text()
 
 
+def test_a_sighup_while_they_start_ends_nobody(tmp_path: Path) -> None:
+    worker = Worker(tmp_path, config="processes = 2\nnotice_s = 0")
+    try:
+        while len(_serving(worker.process.pid)) < 2:
+            assert worker.process.poll() is None
+        worker.process.send_signal(signal.SIGHUP)
+        worker.ready()
+        assert worker.get("/v2/health/ready")[0] == 200
+        worker.process.terminate()
+        assert worker.process.wait(DEADLINE_S) == 0
+    finally:
+        worker.process.kill()
+        worker.process.wait(DEADLINE_S)
+        assert worker.process.stdout is not None
+        worker.process.stdout.close()
+
+
 def test_a_parent_that_is_killed_leaves_nobody_behind(tmp_path: Path) -> None:
     with two(tmp_path) as worker:
         children = list(_children(worker.process.pid))

@@ -1,6 +1,6 @@
 """What Triton's statistics extension tells of each model: counts and nanoseconds.
 
-`answered` costs under a microsecond; both lanes call it. One thread's, the event loop's.
+One thread's, the event loop's.
 """
 
 import time
@@ -15,8 +15,6 @@ _NS = 1_000_000_000
 
 @dataclass(slots=True)
 class _Model:
-    """Plain sums: this is the hot path."""
-
     rows: int = 0
     last: float = 0.0
     answered: int = 0
@@ -36,30 +34,33 @@ class CallStatistics:
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         """`wall` gives Unix time."""
         self._wall = wall
+        self.catch_up: Callable[[], None] = lambda: None
+        """Called before anybody reads; for who counts many at once."""
         self._models: dict[tuple[str, str], _Model] = {}
 
     @property
     def has_any(self) -> bool:
         """Whether a call ever found its model."""
+        self.catch_up()
         return bool(self._models)
 
     def answered(
-        self, name: str, version: str, rows: int, source: str,
+        self, name: str, version: str, source: str, calls: int, rows: int,
         total_s: float, decode_s: float, queue_s: float, run_s: float, encode_s: float,
     ) -> None:  # fmt: skip
-        """`source` as in the answer: cloud, cache or rule."""
-        model = self._models.get((name, version)) or self._of(name, version)
+        """Sums of so many calls. `source` as in the answer: cloud, cache or rule."""
+        model = self._of(name, version)
         model.rows += rows
         model.last = self._wall()
-        model.answered += 1
+        model.answered += calls
         model.total_s += total_s
         model.decode_s += decode_s
         model.encode_s += encode_s
         if source == "cache":
-            model.cached += 1
+            model.cached += calls
             model.cached_s += total_s
         else:
-            model.ran += 1
+            model.ran += calls
             model.queue_s += queue_s
             model.run_s += run_s
 
@@ -71,6 +72,7 @@ class CallStatistics:
 
     def of(self, name: str, version: str, batches: int) -> ModelStatistics:
         """`batches`: how many the model ran, which its batcher knows."""
+        self.catch_up()
         model = self._models.get((name, version)) or _Model()
         return ModelStatistics(
             name=name,

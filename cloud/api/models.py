@@ -55,7 +55,7 @@ class ModelRoutes:
         )  # fmt: skip
         yield Route(
             "GET", "/v2/models/stats", self._all_statistics, "Statistics of all models",
-            Role.INFER, {OK: schemas.Statistics},
+            Role.READ, {OK: schemas.Statistics},
         )  # fmt: skip
         of_model: dict[str, tuple[Handler, str, type[BaseModel]]] = {
             "": (self._model, "Model metadata", schemas.ModelMetadata),
@@ -66,7 +66,7 @@ class ModelRoutes:
         for path, (handler, summary, answer) in of_model.items():
             for full in versioned(path):
                 yield Route(
-                    "GET", full, handler, summary, Role.INFER, {OK: answer},
+                    "GET", full, handler, summary, Role.READ, {OK: answer},
                     problems=(NOT_FOUND, BUSY),
                 )  # fmt: skip
 

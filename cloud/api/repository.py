@@ -42,7 +42,7 @@ class RepositoryRoutes:
     def routes(self) -> Iterator[Route]:
         yield Route(
             "POST", "/v2/repository/index", self._index, "Every model and version that is known",
-            Role.INFER, {_OK: schemas.IndexedModel}, takes=schemas.IndexRequest, many=True,
+            Role.READ, {_OK: schemas.IndexedModel}, takes=schemas.IndexRequest, many=True,
         )  # fmt: skip
         for verb, handler, summary in (
             ("load", self._load, "Load a model, and swap it in once it is warm"),

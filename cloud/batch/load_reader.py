@@ -8,7 +8,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from cloud.batch.online_load import OnlineLoad
-from shared.errors import Malformed
+from shared.errors import Malformed, Refused
 
 _TIMEOUT = aiohttp.ClientTimeout(total=1.0)
 _BYTES_MAX = 64 * 1024
@@ -39,7 +39,7 @@ class LoadReader:
         await self._session.close()
 
     async def read(self) -> OnlineLoad | None:
-        """None when no report can be had, for whatever reason."""
+        """None when no report can be had. Raises `Refused` where a key is wanted."""
         try:
             async with self._session.get(self._url, allow_redirects=False) as answer:
                 body = await answer.content.read(_BYTES_MAX)
@@ -48,6 +48,11 @@ class LoadReader:
                     if len(body) > _BYTES_MAX:
                         self.why_not = f"its report is over {_BYTES_MAX} bytes"
                         return None
+                if answer.status in (401, 403):
+                    raise Refused(
+                        f"{self._url}: HTTP status {answer.status}; give --key-file or "
+                        "HYBRIDGE_API_KEY with a key whose role is observe"
+                    )
                 if answer.status != 200:
                     self.why_not = f"HTTP status {answer.status}"
                     return None

@@ -26,7 +26,7 @@ def show(
     url: Annotated[str, typer.Option(help="A worker's API.")] = "http://127.0.0.1:8700",
     *,
     config: Annotated[
-        Path | None, typer.Option(help="Its TOML file: limits are those of its [budget].")
+        Path | None, typer.Option(help="Its TOML file: limits are those of its \\[budget].")
     ] = None,
     limit: Annotated[
         list[str] | None,

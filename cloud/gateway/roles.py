@@ -9,6 +9,7 @@ from typing import Final
 class Role(StrEnum):
     """What a route asks for, and what a key or a token is given."""
 
+    READ = "read"
     INFER = "infer"
     JOBS = "jobs"
     OPERATE = "operate"
@@ -24,15 +25,21 @@ class Grant:
 
 
 GRANTS: Final[Mapping[Role, Grant]] = {
+    Role.READ: Grant(
+        frozenset({Role.READ}), "read which models there are, what they take and give"
+    ),
     Role.INFER: Grant(
-        frozenset({Role.INFER}), "ask models, read what they take and give, fetch own results"
+        frozenset({Role.INFER, Role.READ}), "all of read; ask models, fetch own results"
     ),
     Role.JOBS: Grant(
-        frozenset({Role.JOBS, Role.INFER}), "all of infer; hand in work that runs for hours"
+        frozenset({Role.JOBS, Role.INFER, Role.READ}), "all of infer; hand in asynchronous calls"
     ),
-    Role.OBSERVE: Grant(frozenset({Role.OBSERVE}), "read metrics, status and budgets"),
+    Role.OBSERVE: Grant(
+        frozenset({Role.OBSERVE, Role.READ}), "all of read; read metrics, status and budgets"
+    ),
     Role.OPERATE: Grant(
-        frozenset({Role.OPERATE, Role.OBSERVE}), "all of observe; load and unload models"
+        frozenset({Role.OPERATE, Role.OBSERVE, Role.READ}),
+        "all of observe; load and unload models",
     ),
 }
 

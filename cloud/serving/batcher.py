@@ -61,6 +61,7 @@ class Batcher:
         self._lanes = self._lanes_free = lanes
         self._inline_s_max = inline_s_max if lanes == 1 else -1.0
         self._queue = BatchQueue[Job](curve, rules, lanes)
+        self._p99_s = rules.p99_s
         self._again: deque[list[Job]] = deque()  # of batches that failed
         self._armed = False  # a `_flush` is to come: in this round, or when a thread is done
         self._timer: asyncio.TimerHandle | None = None
@@ -112,6 +113,17 @@ class Batcher:
     def rows_max(self, priority: Priority) -> int:
         """Rows that one job may have; whoever has more splits them."""
         return self._queue.rows_max(priority)
+
+    def alone_s(self, rows: int, priority: Priority) -> float:
+        """Seconds that so many rows take, in as many jobs as that needs, when nobody else is there."""
+        whole, rest = divmod(rows, self.rows_max(priority))
+        cost_s = self._curve.cost_s
+        return whole * cost_s(self.rows_max(priority)) + (cost_s(rest) if rest else 0.0)
+
+    def patience_s(self, priority: Priority) -> float:
+        """The longest that a job may take in here, whatever its deadline."""
+        p99_s = self._p99_s
+        return inf if p99_s is None or priority is not Priority.INTERACTIVE else p99_s
 
     def submit(self, job: Job) -> None:
         """Admit; `job.answered` or `job.failed` is called later, once, on the event loop.

@@ -19,9 +19,10 @@ from cloud.serving.fallback import Fallback
 from cloud.serving.fallback_settings import Reliability
 from cloud.serving.job import Job, Outputs, Priority, Ran, Rows
 from cloud.serving.parts import submit_in_parts
+from cloud.serving.refusal import QueueFull
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.served import Served
-from shared.errors import Malformed, Unavailable, Unknown
+from shared.errors import DeadlineMissed, Malformed, Unavailable, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,14 @@ class Queue(Protocol):
     def submit(self, job: Job) -> None: ...
 
     def rows_max(self, priority: Priority) -> int: ...
+
+    def alone_s(self, rows: int, priority: Priority) -> float:
+        """Seconds that so many rows take when nobody else is there."""
+        ...
+
+    def patience_s(self, priority: Priority) -> float:
+        """The longest that a call may take in here, whatever its deadline."""
+        ...
 
 
 class Inference:
@@ -175,12 +184,26 @@ class Guard:
             if len(ask.rows) <= rows_max:
                 self._submit(ask)
             else:
-                submit_in_parts(ask, rows_max, self._submit)
+                self._submit_in_parts(ask, rows_max, now)
         except Exception as error:
             answer = self.failed(ask, error)
             if answer is None:
                 raise
             ask.reply(answer)
+
+    def _submit_in_parts(self, ask: Ask, rows_max: int, now: float) -> None:
+        """Its own first parts must not look like others that are in its way."""
+        try:
+            submit_in_parts(ask, rows_max, self._submit)
+        except QueueFull as error:
+            rows, left_s = len(ask.rows), ask.deadline - now
+            alone_s = self._queue.alone_s(rows, ask.priority)
+            if alone_s > min(left_s, self._queue.patience_s(ask.priority)):
+                raise DeadlineMissed(
+                    f"{rows} rows take {alone_s * 1e3:.0f} ms by themselves, which is over the time "
+                    "that calls have here; send fewer, or a longer timeout and priority 2"
+                ) from error
+            raise
 
     def _breaker_changed(self, state: State) -> None:
         log.warning("breaker_changed", extra={"model": self._name, "state": state})

@@ -50,3 +50,10 @@ class _Cut:
 
     def rows_max(self, priority: Priority) -> int:
         return min(self._head.rows_max(priority), self._served.batcher.rows_max(priority))
+
+    def alone_s(self, rows: int, priority: Priority) -> float:
+        first = self._served.batcher.alone_s(rows, priority)
+        return first + self._head.alone_s(rows, priority)
+
+    def patience_s(self, priority: Priority) -> float:
+        return self._head.patience_s(priority)

@@ -17,7 +17,8 @@ def too_late(alone_s: float, left_s: float, wait_s: float) -> QueueFull | Deadli
     """For a job that would take `alone_s` by itself, has `left_s`, and would wait `wait_s`."""
     if alone_s > left_s:
         return DeadlineMissed(
-            f"{left_s * 1e3:.1f} ms are left; the model needs {alone_s * 1e3:.1f}"
+            f"{max(left_s, 0.0) * 1e3:.1f} ms are left of its time; the model needs "
+            f"{alone_s * 1e3:.1f}: give it more, or fewer rows"
         )
     # whole milliseconds: refusals are told apart, and written, by their text (`api/fast_lane`)
     wait_ms = ceil(wait_s * 1e3)

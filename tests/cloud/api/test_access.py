@@ -103,10 +103,11 @@ def test_before_the_body_is_read(guarded: tuple[Running, Keys]) -> None:
     [
         ("infer", (f"GET /v2/models/{MODEL}", "POST /v2/repository/index"),
          ("GET /metrics", f"POST /v2/repository/models/{MODEL}/load")),
-        ("observe", ("GET /metrics", "GET /v1/status"),
-         (f"GET /v2/models/{MODEL}", f"POST /v2/repository/models/{MODEL}/unload")),
-        ("operate", ("GET /metrics", f"POST /v2/repository/models/{MODEL}/load"),
-         (f"GET /v2/models/{MODEL}", "GET /v2/models/stats")),
+        ("observe", ("GET /metrics", "GET /v1/status", f"GET /v2/models/{MODEL}"),
+         (f"POST {INFER}", f"POST /v2/repository/models/{MODEL}/unload")),
+        ("operate", ("GET /metrics", f"POST /v2/repository/models/{MODEL}/load",
+                     "POST /v2/repository/index"),
+         (f"POST {INFER}",)),
         ("jobs", (f"GET /v2/models/{MODEL}/config",), ("GET /v1/status",)),
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from cloud.batch.load_reader import LoadReader
 from cloud.batch.online_load import OnlineLoad
-from shared.errors import Malformed
+from shared.errors import Malformed, Refused
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 REPORT = {"busy_share": 0.25, "queue_depth": 3, "p99_ms": 4.5, "p99_target_ms": None, "new": [1]}
@@ -44,7 +44,8 @@ def test_the_key_goes_along() -> None:
         return web.json_response(REPORT, status=200 if allowed else 401)
 
     assert ask(handler, "k")[0] is not None
-    assert ask(handler) == (None, "HTTP status 401")
+    with pytest.raises(Refused, match="401; give --key-file"):
+        ask(handler)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ def test_every_role_has_its_row():
 @pytest.mark.parametrize(
     ("has", "may"),
     [
-        ({Role.INFER}, {Role.INFER}),
-        ({Role.JOBS}, {Role.JOBS, Role.INFER}),
-        ({Role.OBSERVE}, {Role.OBSERVE}),
-        ({Role.OPERATE}, {Role.OPERATE, Role.OBSERVE}),
-        ({Role.INFER, Role.OBSERVE}, {Role.INFER, Role.OBSERVE}),
+        ({Role.READ}, {Role.READ}),
+        ({Role.INFER}, {Role.INFER, Role.READ}),
+        ({Role.JOBS}, {Role.JOBS, Role.INFER, Role.READ}),
+        ({Role.OBSERVE}, {Role.OBSERVE, Role.READ}),
+        ({Role.OPERATE}, {Role.OPERATE, Role.OBSERVE, Role.READ}),
+        ({Role.INFER, Role.OBSERVE}, {Role.INFER, Role.OBSERVE, Role.READ}),
         (set(), set()),
     ],
 )

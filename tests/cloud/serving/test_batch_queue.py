@@ -97,7 +97,9 @@ def test_every_batch_ahead_counts_before_and_after_one_leaves() -> None:
 
 
 def test_what_no_idle_model_could_answer_in_time_is_too_late() -> None:
-    with pytest.raises(DeadlineMissed, match=r"900\.0 ms are left; the model needs 1000\.0"):
+    with pytest.raises(
+        DeadlineMissed, match=r"900\.0 ms are left of its time; the model needs 1000\.0"
+    ):
         Queue().add("a", deadline=0.9)
 
 

@@ -202,18 +202,17 @@ class Service:
     ) -> None:
         """Raises `TimeoutError` when `drain_s` is over."""
         tier, config = self._tier, self._config
-        worker.close()
         front.begin_end()
+        away = asyncio.create_task(worker.leave())  # its deliveries go to other workers at once
         if front.was_asked:
             await asyncio.sleep(config.notice_s)  # balancers look at readiness every second or so
         async with asyncio.timeout(config.drain_s):
             tier.jobs.drain()
             near_line.drain()
-            await asyncio.gather(worker.finish(), *slower)
+            await asyncio.gather(away, *slower)
             await front.end()  # until then health says what goes on
             await tier.jobs.close()
             await tier.pool.drain()
-            await worker.end()
 
     def _near_line(self, address: BrokerAddress) -> NearLineJobs:
         """Of the first process only: two would do each window twice."""

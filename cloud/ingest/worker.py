@@ -23,7 +23,7 @@ from shared.topics import ESCALATIONS_SHARED
 
 
 class Worker:
-    """`start`, then `finish` once the models may still answer, then `end`."""
+    """`start`, then `leave` while the models still answer."""
 
     def __init__(
         self, config: Config, address: BrokerAddress, table: FeedbackTable, desk: Desk,
@@ -64,17 +64,13 @@ class Worker:
             parts.create_task(self._link.run(), name="link"),
         )
 
-    def close(self) -> None:
-        """Take nothing more: what comes stays with the broker, for another worker."""
-        self._inbox.close()
+    async def leave(self) -> None:
+        """Take nothing more, answer and acknowledge what was taken, write what waits, say goodbye.
 
-    async def finish(self) -> None:
-        """Wait until everything taken is answered and acknowledged."""
+        What comes meanwhile stays with the broker, for another worker.
+        """
         self._inbox.close()
         await self._inbox.finish()
-
-    async def end(self) -> None:
-        """Write what waits, and say goodbye to the broker."""
         writing, linked = self._tasks
         self._writer.drain()
         await writing

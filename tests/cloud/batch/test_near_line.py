@@ -271,7 +271,7 @@ def test_a_model_that_is_not_here_fails_the_window_and_not_the_service(
     write_inputs(tmp_path / "in")
 
     async def scenario(at: Serving) -> None:
-        one = near_line(at, job(tmp_path, model="other", every_minutes=0.003))
+        one = near_line(at, job(tmp_path, model="other", every_minutes=0.02))
         running = asyncio.create_task(one.run())
         await until(lambda: one.status.state == "failed")
         one.drain()
@@ -286,7 +286,7 @@ def test_two_workers_share_a_job_and_no_row_is_answered_twice(tmp_path: Path) ->
     write_inputs(tmp_path / "in")
 
     async def scenario(at: Serving) -> None:
-        jobs = [near_line(at, job(tmp_path, every_minutes=0.003))]
+        jobs = [near_line(at, job(tmp_path, every_minutes=0.02))]
         jobs.append(
             NearLine(
                 jobs[0]._settings,

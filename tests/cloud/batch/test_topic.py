@@ -18,7 +18,7 @@ from tests.cloud.batch.images import lines, png
 from tests.cloud.batch.serving import Serving, serving, until
 from tests.tiny_bundle import sure_image
 
-WINDOW_MINUTES = 0.005
+WINDOW_MINUTES = 0.02  # long enough for a disk that is slow to sync
 PNGS = [png(sure_image(0)), png(sure_image(1)), png(sure_image(2))]
 
 

@@ -5,12 +5,10 @@ groups: one commit, and one wait for the disk, for all that came while the last 
 Each stands or fails alone, by a savepoint.
 """
 
-import fcntl
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
@@ -18,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from cloud.jobs.schema import jobs
+from cloud.store.first_open import alone
 from shared.errors import Malformed, Unavailable
 
 T = TypeVar("T")
@@ -160,7 +159,7 @@ def _tune_sqlite(engine: Engine) -> None:
     def _set(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # transactions begin below, not where sqlite3 thinks
         connection.execute("PRAGMA busy_timeout=5000")  # milliseconds; first, for what follows
-        with _first(engine.url.database):
+        with alone(engine.url.database):
             connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
         connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut
         connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_KEPT}")
@@ -170,18 +169,3 @@ def _tune_sqlite(engine: Engine) -> None:
         # a transaction that reads first and then writes is refused at once, whatever its timeout
         writes = connection.get_execution_options().get("writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-@contextmanager
-def _first(database: str | None) -> Iterator[None]:
-    """One process at a time: SQLite refuses a change of journal mode at once when it is busy."""
-    if not database or database == ":memory:":
-        yield
-        return
-    try:
-        file = Path(f"{database}.lock").open("a")  # noqa: SIM115  closed below
-    except OSError as error:
-        raise sqlite3.OperationalError(str(error)) from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -3,12 +3,9 @@
 Inserting is idempotent by (device, sample). Bounded in rows and bytes: the oldest go first.
 """
 
-import fcntl
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from sqlalchemy import Connection, Engine, Executable, create_engine, delete, event, select
@@ -22,6 +19,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.schema import CreateTable
 
+from cloud.store.first_open import alone
 from cloud.store.known_samples import KnownSamples
 from cloud.store.schema import feedback
 from shared.errors import Malformed, Refused, Unavailable
@@ -205,21 +203,6 @@ def _tune_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def _set(connection: sqlite3.Connection, _record: object) -> None:
         connection.execute("PRAGMA busy_timeout=5000")  # milliseconds; first, for what follows
-        with _alone(engine.url.database):
+        with alone(engine.url.database):
             connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
         connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut
-
-
-@contextmanager
-def _alone(database: str | None) -> Iterator[None]:
-    """One worker at a time: SQLite refuses a change of journal mode at once, whatever its timeout."""
-    if not database or database == ":memory:":
-        yield
-        return
-    try:
-        file = Path(f"{database}.lock").open("a")  # noqa: SIM115  closed below
-    except OSError as error:
-        raise sqlite3.OperationalError(str(error)) from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

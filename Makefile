@@ -77,7 +77,7 @@ models: $(TRAIN_READY) dataset ## train, quantize and calibrate both models: one
 lock: ## pin anew what pyproject.toml asks for
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet --upgrade pip
-	build/lock/bin/pip install --quiet --group dev '.[edge,cloud,openvino,triton]'
+	build/lock/bin/pip install --quiet --group dev '.[edge,cloud,openvino,postgresql,triton]'
 	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' > requirements.lock
 	build/lock/bin/pip install --quiet '.[train]'
 	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' | sed 's/+cpu$$//' > requirements-train.lock

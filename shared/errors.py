@@ -7,7 +7,9 @@ HybridgeError
 │   ├── Unknown            a name (model, output, sample, engine) that is not here
 │   ├── NotTrusted         a signature, hash or identity does not check out
 │   ├── Forbidden          whoever asks is known, and may not do this
-│   └── InUse              another process holds what this one needs (state directory, port)
+│   ├── InUse              another process holds what this one needs (state directory, port)
+│   ├── Conflict           somebody else changed it first, or its state does not allow this
+│   └── ReadOnly           a replica was asked to change something; the home can
 └── Unavailable        the same call may succeed later
     ├── Overloaded         a bounded queue, store or budget is full
     ├── DeadlineMissed     the answer cannot come, or did not come, in time
@@ -48,6 +50,14 @@ class Forbidden(Refused):
 
 class InUse(Refused):
     """Another process holds what this one needs: a state directory, a port."""
+
+
+class Conflict(Refused):
+    """Somebody else changed it first, or the state that it is in does not allow this."""
+
+
+class ReadOnly(Refused):
+    """A replica was asked to change something, which only its home may."""
 
 
 class Unavailable(HybridgeError):

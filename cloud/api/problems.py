@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 from cloud.gateway.refusals import RateLimited
 from shared.errors import (
+    Conflict,
     DeadlineMissed,
     Disconnected,
     Forbidden,
@@ -19,6 +20,7 @@ from shared.errors import (
     Malformed,
     NotTrusted,
     Overloaded,
+    ReadOnly,
     Refused,
     TooLarge,
     Unavailable,
@@ -45,6 +47,8 @@ TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
     NotTrusted: (HTTPStatus.UNAUTHORIZED, "not-trusted"),
     Forbidden: (HTTPStatus.FORBIDDEN, "forbidden"),
     InUse: (HTTPStatus.CONFLICT, "in-use"),
+    Conflict: (HTTPStatus.CONFLICT, "conflict"),
+    ReadOnly: (HTTPStatus.MISDIRECTED_REQUEST, "read-only"),
     SlowBody: (HTTPStatus.REQUEST_TIMEOUT, "slow-body"),
     UnknownEncoding: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unknown-encoding"),
     Refused: (HTTPStatus.BAD_REQUEST, "refused"),

@@ -14,6 +14,11 @@ class Role(StrEnum):
     JOBS = "jobs"
     OPERATE = "operate"
     OBSERVE = "observe"
+    FETCH = "fetch"
+    VIEWER = "viewer"
+    TRAINER = "trainer"
+    APPROVER = "approver"
+    OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,26 @@ GRANTS: Final[Mapping[Role, Grant]] = {
     Role.OPERATE: Grant(
         frozenset({Role.OPERATE, Role.OBSERVE, Role.READ}),
         "all of observe; load and unload models",
+    ),
+    # of the registry
+    Role.FETCH: Grant(
+        frozenset({Role.FETCH}),
+        "fetch released bundles and trust metadata, say what one runs: devices and workers",
+    ),
+    Role.VIEWER: Grant(
+        frozenset({Role.VIEWER, Role.FETCH}), "all of fetch; read the registry, and its log"
+    ),
+    Role.TRAINER: Grant(
+        frozenset({Role.TRAINER, Role.VIEWER, Role.FETCH}),
+        "all of viewer; push versions and data sets, ask for evaluations",
+    ),
+    Role.APPROVER: Grant(
+        frozenset({Role.APPROVER, Role.VIEWER, Role.FETCH}),
+        "all of viewer; approve and reject versions, set a model's gate",
+    ),
+    Role.OPERATOR: Grant(
+        frozenset({Role.OPERATOR, Role.VIEWER, Role.FETCH}),
+        "all of viewer; release and retire versions, publish trust metadata, collect garbage",
     ),
 }
 

@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from edge.telemetry.counters import Counters
 from shared.errors import (
+    Conflict,
     DeadlineMissed,
     Disconnected,
     Forbidden,
@@ -22,6 +23,7 @@ from shared.errors import (
     Malformed,
     NotTrusted,
     Overloaded,
+    ReadOnly,
     Refused,
     TooLarge,
     Unavailable,
@@ -40,6 +42,8 @@ TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
     NotTrusted: (HTTPStatus.FORBIDDEN, "not-trusted"),
     Forbidden: (HTTPStatus.FORBIDDEN, "forbidden"),
     InUse: (HTTPStatus.CONFLICT, "in-use"),
+    Conflict: (HTTPStatus.CONFLICT, "conflict"),
+    ReadOnly: (HTTPStatus.MISDIRECTED_REQUEST, "read-only"),
     Refused: (HTTPStatus.BAD_REQUEST, "refused"),
     Overloaded: (HTTPStatus.SERVICE_UNAVAILABLE, "overloaded"),
     DeadlineMissed: (HTTPStatus.GATEWAY_TIMEOUT, "deadline-missed"),

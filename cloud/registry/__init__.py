@@ -1,0 +1,1 @@
+"""The one baton between training, cloud and devices: which models there are, proved and signed."""

@@ -1,33 +1,37 @@
 """The agent: what sources and the local API ask (`Answering`, `Intake`, `Inspectable`).
 
 The way of one sample: model, calibrated confidence, policy, answer, a row for the journal; about
-ten microseconds besides the model, all on the event loop (benchmarks hold it to that).
+ten microseconds besides the model, all on the event loop (benchmarks hold it to that). Another
+version of the model takes over between two samples, by one assignment (`swap`).
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edge.answer_book import AnswerBook, Stream
 from edge.answers import Answer, Cursor, Sample
 from edge.config import Config
+from edge.inference.active import Active, activate
 from edge.inference.slot import Logits, Slot
 from edge.journal.journal import Journal
 from edge.journal.rows import Pending
 from edge.journal.writes import Accepted, Opened, Write
-from edge.routing.policy import ALONE, policy_of
 from edge.telemetry.counters import Counters
 from edge.uplink.quota import Quota
 from edge.uplink.sender import Limits
-from edge.uplink.uplink import Terms, Uplink
+from edge.uplink.terms import Terms
+from edge.uplink.uplink import Uplink
 from shared import ids
 from shared.bundle.manifest import Manifest
 from shared.confidence import label_and_confidence
 from shared.errors import Overloaded, Unavailable, Unknown
 from shared.ids import DeviceId, SampleId
 from shared.wire.envelope import Escalation
-from shared.wire.pixels import Encoder
 
 _TURN_S_MAX = 0.003  # a chunk lets the event loop run after this long
 
@@ -42,7 +46,8 @@ class Agent:
         rng: random.Random,
     ) -> None:
         """Raises `Unknown` for a routing threshold that the bundle does not have."""
-        self._slot, self._journal = slot, journal
+        self._config, self._journal = config, journal
+        self._active = activate(slot, config)
         self._counters, self._rng = counters, rng
         self._book = AnswerBook(config.answers.in_memory_max, config.answers.stream_max)
         self._device = ids.device_id(config.device_id)
@@ -50,16 +55,10 @@ class Agent:
         self._asynchronous_s = config.deadlines.asynchronous_s
         self._draining = False
         self._turn_began = 0.0
-        manifest, routing = slot.manifest, config.routing
-        self._model, self._version = manifest.name, manifest.version
-        self._temperature = manifest.calibration.temperature
-        self._encoder = Encoder(routing.payload or manifest.payload.codec, slot.bundle.dictionary)
-        self._policy = ALONE
+        self.shadow: Callable[[NDArray[np.uint8], Answer], None] | None = None
+        """Is shown each live sample with the edge's answer; must return at once."""
         self._uplink: Uplink | None = None
         if config.uplink is not None:
-            self._policy = policy_of(
-                manifest.calibration, routing.threshold, routing.confidence_min, routing.audit_share
-            )
             self._uplink = self._open_uplink(config)
             self._uplink.restore()
 
@@ -70,9 +69,7 @@ class Agent:
             uplink.unanswered_max, uplink.answer_timeout_s, uplink.backoff_s_min,
             uplink.backoff_s_max, budget.samples_per_s, budget.bytes_per_s, budget.burst_s,
         )  # fmt: skip
-        terms = Terms(
-            self._device, self._slot.manifest, config.deadlines, config.routing.fusion, limits
-        )
+        terms = Terms(self._device, self.manifest, config.deadlines, config.routing.fusion, limits)
         return Uplink(
             terms, uplink.link_settings(self._device), self._journal,
             Quota(config.outbox.bytes_max, config.outbox.rows_max),
@@ -83,7 +80,7 @@ class Agent:
 
     @property
     def manifest(self) -> Manifest:
-        return self._slot.manifest
+        return self._active.slot.manifest
 
     @property
     def ready(self) -> bool:
@@ -94,11 +91,12 @@ class Agent:
             raise Unavailable("the agent is shutting down; ask again when it is back")
         if self._journal.full:
             raise Overloaded("the disk is behind; ask again in a moment, and less often")
-        if self._slot.inline:
-            logits = self._slot.logits(sample.tensor)
+        active = self._active
+        if active.slot.inline:
+            logits = active.slot.logits(sample.tensor)
         else:
-            (logits,) = await self._slot.logits_of([sample.tensor])
-        answer, pending = self._judge(sample, logits)
+            (logits,) = await active.slot.logits_of([sample.tensor])
+        answer, pending = self._judge(active, sample, logits)
         if pending is None:
             self._journal.record(Accepted(answer))
             self._book.note(answer)
@@ -154,7 +152,7 @@ class Agent:
 
     @property
     def engine(self) -> str:
-        return self._slot.key
+        return self._active.slot.key
 
     @property
     def link_up(self) -> bool:
@@ -178,6 +176,23 @@ class Agent:
     # Life
 
     @property
+    def slot(self) -> Slot:
+        """The one that answers now."""
+        return self._active.slot
+
+    def swap(self, slot: Slot) -> Slot:
+        """Let another version answer from the next sample on; the one before is given back.
+
+        That one still owes the samples in its worker thread: `Slot.retire` waits for them. Raises
+        `Unknown` for a routing threshold that the new bundle does not have; nothing changes then.
+        """
+        active, before = activate(slot, self._config), self._active
+        self._active = active
+        if self._uplink is not None:
+            self._uplink.serve(slot.manifest)
+        return before.slot
+
+    @property
     def uplink(self) -> Uplink | None:
         return self._uplink
 
@@ -189,39 +204,46 @@ class Agent:
     # One sample
 
     async def _judged(self, samples: Sequence[Sample]) -> list[tuple[Answer, Pending | None]]:
-        if not self._slot.inline:
-            logits = await self._slot.logits_of([sample.tensor for sample in samples])
-            return [self._judge(*pair) for pair in zip(samples, logits, strict=True)]
-        judged = []
-        for sample in samples:
-            judged.append(self._judge(sample, self._slot.logits(sample.tensor)))
+        if not (active := self._active).slot.inline:
+            logits = await active.slot.logits_of([sample.tensor for sample in samples])
+            return [self._judge(active, *pair) for pair in zip(samples, logits, strict=True)]
+        judged: list[tuple[Answer, Pending | None]] = []
+        for index, sample in enumerate(samples):
+            active = self._active  # another may have taken over while the event loop ran
+            if not active.slot.inline:
+                return judged + await self._judged(samples[index:])
+            judged.append(self._judge(active, sample, active.slot.logits(sample.tensor)))
             if time.monotonic() - self._turn_began > _TURN_S_MAX:
                 await asyncio.sleep(0)
                 self._turn_began = time.monotonic()
         return judged
 
-    def _judge(self, sample: Sample, logits: Logits) -> tuple[Answer, Pending | None]:
-        label, confidence = label_and_confidence(logits, self._temperature)
+    def _judge(
+        self, active: Active, sample: Sample, logits: Logits
+    ) -> tuple[Answer, Pending | None]:
+        label, confidence = label_and_confidence(logits, active.temperature)
         if not 0 <= confidence <= 1:  # NaN: the model broke down over this input
             self._counters.add("confidence_not_a_number")
             confidence = 0.0
-        route = self._policy.route(confidence, self._rng.random())
+        route = active.policy.route(confidence, self._rng.random())
         latency_ms = (time.monotonic() - sample.arrived) * 1000
         if latency_ms > self._fast_ms:
             self._counters.add("fast_deadline_missed")
         accepted = route == "accepted"
         answer = Answer(
-            sample.id, label, confidence, "edge", route, self._version, accepted, latency_ms,
+            sample.id, label, confidence, "edge", route, active.version, accepted, latency_ms,
             sample.origin, sample.position, "", label, latency_ms,
         )  # fmt: skip
-        return answer, None if accepted else self._pending(sample, answer, logits)
+        if self.shadow is not None:
+            self.shadow(sample.tensor, answer)
+        return answer, None if accepted else self._pending(active, sample, answer, logits)
 
-    def _pending(self, sample: Sample, answer: Answer, logits: Logits) -> Pending:
+    def _pending(self, active: Active, sample: Sample, answer: Answer, logits: Logits) -> Pending:
         assert answer.route != "accepted"
         escalation = Escalation(
-            id=sample.id, model=self._model, model_version=self._version, reason=answer.route,
+            id=sample.id, model=active.model, model_version=active.version, reason=answer.route,
             budget_ms=0, captured_at=sample.captured_at, edge_label=answer.label,
-            edge_confidence=answer.confidence, payload=self._encoder.encode(sample.tensor),
+            edge_confidence=answer.confidence, payload=active.encoder.encode(sample.tensor),
             traceparent=sample.traceparent,
         )  # fmt: skip
         age_s = time.monotonic() - sample.arrived

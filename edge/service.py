@@ -42,6 +42,7 @@ async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
         slot = await asyncio.to_thread(
             open_slot, config.bundle, config.engine, config.state_dir / "engines"
         )
+        agent: Agent | None = None
         try:
             journal = Journal(
                 config.state_dir / "state.db",
@@ -55,7 +56,7 @@ async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
             sources = [_source(setting, counters) for setting in config.sources]
             await _parts(config, agent, sources, journal, stop, on_ready)
         finally:
-            slot.close()
+            (slot if agent is None else agent.slot).close()
 
 
 async def _parts(

@@ -66,7 +66,12 @@ class Slot:
         finally:
             self._waiting -= 1
 
+    async def retire(self) -> None:
+        """Close it once the samples in its worker thread are answered; for a slot that was swapped."""
+        await asyncio.to_thread(self.close)
+
     def close(self) -> None:
+        """Waits for the samples in its worker thread."""
         if self._worker is not None:
             self._worker.shutdown()
         self._close()

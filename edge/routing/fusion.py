@@ -25,7 +25,7 @@ def check_labels(cloud: CloudAnswer, labels: Sequence[str]) -> None:
 def final_answer(
     pending: Pending,
     cloud: CloudAnswer,
-    calibration: Calibration,
+    calibration: Calibration | None,
     *,
     fusion: bool,
     latency_ms: float,
@@ -33,14 +33,15 @@ def final_answer(
 ) -> Answer:
     """The logarithmic pool of both with the bundle's weight, or the cloud's word alone.
 
-    Alone, too, where the edge's logits are no numbers or those of a model with other labels.
+    Alone, too, where the edge's logits are no numbers or those of a model with other labels, or
+    where nobody knows the calibration of the version that they are of.
     """
-    weight = calibration.fusion_cloud_weight if fusion else 1.0
+    weight = calibration.fusion_cloud_weight if fusion and calibration is not None else 1.0
     probabilities = cloud.probabilities
     logits = np.array(pending.logits, np.float32)
     if logits.shape != probabilities.shape or not np.isfinite(logits).all():
         weight = 1.0
-    if weight < 1:
+    if weight < 1 and calibration is not None:
         edge = softmax(logits, calibration.temperature)
         probabilities = fuse(edge, cloud.probabilities, weight)
     label = int(probabilities.argmax())

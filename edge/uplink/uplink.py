@@ -10,24 +10,25 @@ import logging
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import assert_never, get_args
 
 from edge.answers import Answer
-from edge.config import Deadlines
 from edge.journal.journal import Journal
 from edge.journal.rows import Damaged, Pending, waiting_of
 from edge.journal.writes import Closed, GivenUp
+from edge.routing.calibrations import Calibrations
 from edge.routing.fusion import check_labels, final_answer
 from edge.telemetry.counters import Counters
 from edge.uplink.at_hand import AtHand
 from edge.uplink.quota import Quota
-from edge.uplink.sender import Limits, Sender
+from edge.uplink.sender import Sender
+from edge.uplink.terms import Terms
 from shared import topics
 from shared.bundle.manifest import Manifest
 from shared.errors import Disconnected, Malformed, TooLarge, Unavailable
-from shared.ids import DeviceId, SampleId
+from shared.ids import SampleId
 from shared.logs import OncePer
 from shared.mqtt.link import Delivery, Link
 from shared.mqtt.settings import LinkSettings, Will
@@ -49,17 +50,6 @@ _OFFLINE_S_MAX = 1.0
 _REFUSALS = frozenset(get_args(RefusalCode))
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the uplink needs to know about model and settings."""
-
-    device: DeviceId
-    manifest: Manifest
-    deadlines: Deadlines
-    fusion: bool
-    limits: Limits
-
-
 class Uplink:
     def __init__(
         self,
@@ -72,6 +62,8 @@ class Uplink:
         rng: random.Random,
     ) -> None:
         self._terms, self._journal, self._quota = terms, journal, quota
+        self._calibrations = Calibrations()
+        self._calibrations.learn(terms.manifest)
         self._on_final, self._counters = on_final, counters
         self._sender = Sender(terms.limits, rng, journal.now())
         self._at_hand = AtHand(journal)
@@ -120,6 +112,18 @@ class Uplink:
         if self._timer is not None:
             self._timer.cancel()
         self._link.drain()
+
+    def serve(self, manifest: Manifest) -> None:
+        """Say that another version answers here from now on.
+
+        Samples that wait keep the calibration of the version that looked at them.
+        """
+        self._terms = replace(self._terms, manifest=manifest)
+        self._calibrations.learn(manifest)
+        if self._link.room:
+            self._link.publish(
+                topics.state(self._terms.device), self._state(online=True), retain=True
+            )
 
     def submit(self, pending: Pending) -> None:
         """Take a sample that was just recorded as opened; it may be on the wire on return."""
@@ -227,7 +231,7 @@ class Uplink:
             return
         latency_ms = (self._journal.now() - self._arrived(pending)) * 1000
         answer = final_answer(
-            pending, cloud, self._terms.manifest.calibration, fusion=self._terms.fusion,
+            pending, cloud, self._calibrations.of(pending.escalation.model_version), fusion=self._terms.fusion,
             latency_ms=latency_ms, uplink_bytes=self._forget(cloud.id),
         )  # fmt: skip
         self._journal.record(Closed(answer))

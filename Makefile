@@ -26,7 +26,7 @@ $(TRAIN_READY): $(READY) requirements-train.lock
 	@touch $@
 
 test-packages:
-	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)"; { command -v mosquitto && command -v openssl && command -v initdb; } >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq mosquitto openssl postgresql; }
+	@(PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)"; command -v mosquitto && command -v openssl && command -v initdb) >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq mosquitto openssl postgresql; }
 
 dataset:
 	@test -e /usr/share/datasets/fashion-mnist || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq dataset-fashion-mnist; }

@@ -1,0 +1,1 @@
+"""What asks a registry over HTTP: commands, cloud workers, evaluators elsewhere."""

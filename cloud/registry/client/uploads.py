@@ -1,0 +1,127 @@
+"""One file into the artifact store, from where the last try stopped."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from cloud.registry.client.connection import Body, Connection
+from cloud.registry.client.retrying import Tries, after_failure
+from shared.errors import Conflict, Malformed, Refused, Unavailable, Unknown
+
+_READ_BYTES: Final = 1 << 20
+Moved = Callable[[int], None]
+"""Told how many bytes came over; a negative count: the registry lost some."""
+
+
+class Source(Protocol):
+    """The bytes of one file."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """May block; runs in a thread."""
+        ...
+
+
+class FileSource:
+    """A file on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, offset: int, size: int) -> bytes:
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            return file.read(size)
+
+
+class BytesSource:
+    """Bytes in memory."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._content[offset : offset + size]
+
+
+async def upload(
+    connection: Connection, sha256: str, total: int, source: Source, moved: Moved
+) -> None:
+    """Send what the registry has not got of a file; it checks the hash at the end.
+
+    Goes on from the registry's own offset after whatever cut, for as long as something moves
+    within the patience. Raises what the registry refuses with, and `Unavailable`.
+    """
+    settings = connection.settings
+    loop = asyncio.get_running_loop()
+    tries = Tries.starting(loop.time(), settings)
+    offset = await _offset(connection, sha256, total)
+    moved(offset)
+    while True:
+        size = min(settings.part_bytes, total - offset)
+        error: Unavailable | Conflict
+        try:
+            after = await _append(connection, sha256, total, offset, size, source)
+        except Conflict as conflict:  # another one sends the same file, and is elsewhere in it
+            error, after = conflict, await _offset(connection, sha256, total)
+        except Unavailable as cut:
+            error, after = cut, await _offset(connection, sha256, total)
+        else:
+            error = Unavailable(f"{sha256}: the registry took none of {size} bytes at {offset}")
+        moved(after - offset)
+        if after >= total:
+            return
+        if after > offset:
+            tries = Tries.starting(loop.time(), settings)
+        else:
+            following = after_failure(
+                tries, error if isinstance(error, Unavailable) else Unavailable(str(error)),
+                may_have_been_done=True, is_repeatable=True, now=loop.time(), settings=settings,
+                rng=connection.rng,
+            )  # fmt: skip
+            if following is None:
+                raise error
+            tries, pause = following
+            await asyncio.sleep(pause)
+        offset = after
+
+
+async def _offset(connection: Connection, sha256: str, total: int) -> int:
+    """Bytes that are there; a file that is there as a whole has none to come."""
+    try:
+        answer = await connection.call("HEAD", f"/v1/uploads/{sha256}")
+    except Unknown:
+        return 0
+    return _stated(answer.headers.get("upload-offset"), total)
+
+
+async def _append(
+    connection: Connection, sha256: str, total: int, offset: int, size: int, source: Source
+) -> int:
+    headers = {
+        "Upload-Offset": str(offset), "Upload-Length": str(total),
+        "Content-Type": "application/offset+octet-stream",
+    }  # fmt: skip
+    answer = await connection.call(
+        "PATCH", f"/v1/uploads/{sha256}", headers=headers, body=_slice(source, offset, size),
+        length=size, is_repeatable=False,
+    )  # fmt: skip
+    return _stated(answer.headers.get("upload-offset"), total)
+
+
+def _slice(source: Source, start: int, size: int) -> Body:
+    async def chunks() -> AsyncIterator[bytes]:
+        for at in range(start, start + size, _READ_BYTES):
+            wanted = min(_READ_BYTES, start + size - at)
+            chunk = await asyncio.to_thread(source.read, at, wanted)
+            if len(chunk) != wanted:
+                raise Refused("a file became shorter while it was sent; push again")
+            yield chunk
+
+    return chunks
+
+
+def _stated(offset: str | None, total: int) -> int:
+    if offset is None or not offset.isdecimal() or int(offset) > total:
+        raise Malformed(f"the registry says no Upload-Offset up to {total}: {str(offset)[:40]!r}")
+    return int(offset)

@@ -1,0 +1,1 @@
+"""Gates: what a version must show, measured on this machine beside the current release."""

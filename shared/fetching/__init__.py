@@ -1,0 +1,1 @@
+"""Files and small documents over HTTP: resumed, paced, bounded, and believed only by their hash."""

@@ -1,0 +1,63 @@
+"""A client session for one server: TLS, the API key, bounds."""
+
+import ssl
+
+import aiohttp
+
+from shared.errors import Malformed
+from shared.fetching.settings import Server
+
+_KEY_BYTES_MAX = 4096
+_HEADER_BYTES_MAX = 16 * 1024
+
+
+def open_session(server: Server) -> aiohttp.ClientSession:
+    """Call it on the event loop; whoever does closes the session. Raises `Malformed` for files that
+    cannot be read.
+    """
+    tls = _tls(server)
+    timeout = aiohttp.ClientTimeout(
+        total=None, sock_connect=server.connect_s_max, sock_read=server.stall_s_max
+    )
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=True if tls is None else tls, limit=8),
+        timeout=timeout,
+        auto_decompress=False,  # nothing is asked for compressed, so nothing can unpack to a bomb
+        headers={"Accept-Encoding": "identity"},
+        cookie_jar=aiohttp.DummyCookieJar(),
+        max_line_size=_HEADER_BYTES_MAX,
+        max_field_size=_HEADER_BYTES_MAX,
+    )
+
+
+def credentials(server: Server) -> dict[str, str]:
+    """The headers that say who asks. Reads a small file. Raises `Malformed`; never shows the key."""
+    if server.api_key_file is None:
+        return {}
+    where = f"api_key_file {server.api_key_file}"
+    try:
+        with server.api_key_file.open("rb") as file:
+            content = file.read(_KEY_BYTES_MAX + 1)
+    except OSError as error:
+        raise Malformed(
+            f"{where}: {error.strerror}; name a file that this user may read"
+        ) from error
+    key = content.split(b"\n", 1)[0].strip()
+    if not key or len(content) > _KEY_BYTES_MAX or not key.isascii() or any(c < 33 for c in key):
+        raise Malformed(f"{where}: its first line is no key; put the API key there, alone")
+    return {"X-API-Key": key.decode("ascii")}
+
+
+def _tls(server: Server) -> ssl.SSLContext | None:
+    if server.ca is None and server.certificate is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=server.ca)
+        if server.certificate is not None:
+            context.load_cert_chain(server.certificate, server.key)
+    except (OSError, ssl.SSLError) as error:
+        raise Malformed(
+            f"TLS files ({server.ca}, {server.certificate}, {server.key}): {error}; name PEM files "
+            "that belong together"
+        ) from error
+    return context

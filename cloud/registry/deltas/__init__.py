@@ -1,0 +1,1 @@
+"""Deltas between two versions' files, for devices that have the older one (`shared/delta`)."""

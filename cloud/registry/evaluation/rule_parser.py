@@ -115,23 +115,25 @@ class _Parser:
         _refuse(token, f"expected `and`, `or` or the end{_mean(near)}")
 
     def rule(self) -> Condition:
+        start = self._next.start
         parts = [self._all()]
         while self._took("or"):
             parts.append(self._all())
-        return parts[0] if len(parts) == 1 else Any(tuple(parts))
+        return parts[0] if len(parts) == 1 else Any(tuple(parts), self._since(start))
 
     def _all(self) -> Condition:
+        start = self._next.start
         parts = [self._part()]
         while self._took("and"):
             parts.append(self._part())
-        return parts[0] if len(parts) == 1 else All(tuple(parts))
+        return parts[0] if len(parts) == 1 else All(tuple(parts), self._since(start))
 
     def _part(self) -> Condition:
-        if self._took("not"):
+        if no := self._took("not"):
             self._enter()
             part = self._part()
             self._depth -= 1
-            return Not(part)
+            return Not(part, self._since(no.start))
         if self._took("("):
             self._enter()
             inside = self.rule()
@@ -160,10 +162,11 @@ class _Parser:
         self._terms = 0
         start = self._next.start
         bound = self._sum(metric)
-        end = self._tokens[self._at - 1].end
-        return Comparison(
-            metric, sign.text, bound, self._text[first.start : end], self._text[start:end]
-        )
+        return Comparison(metric, sign.text, bound, self._since(first.start), self._since(start))
+
+    def _since(self, start: int) -> str:
+        """What was read from there on, as it is written."""
+        return " ".join(self._text[start : self._tokens[self._at - 1].end].split())
 
     def _sum(self, metric: str) -> Expression:
         left = self._product(metric)

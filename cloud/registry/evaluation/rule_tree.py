@@ -47,16 +47,19 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class Not:
     part: "Condition"
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class All:
     parts: tuple["Condition", ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Any:
     parts: tuple["Condition", ...]
+    text: str
 
 
 Condition = Comparison | Not | All | Any

@@ -7,7 +7,7 @@ comparison with it is satisfied, under `not` too: the first version has nothing 
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import assert_never
@@ -28,7 +28,7 @@ from cloud.registry.evaluation.rule_value import value
 
 __all__ = ["Judgement", "NoCurrent", "Rule", "judge", "parse"]
 
-_WHY_MAX = 2000
+_TEXT_MAX = 1000
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = MappingProxyType({
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
@@ -44,7 +44,7 @@ class NoCurrent:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`results` has each comparison on its own; with `or`, one may fail while the rule holds."""
+    """The rule holds when every result does."""
 
     holds: bool
     results: tuple[RuleResult, ...]
@@ -59,57 +59,63 @@ def judge(
     missing: Mapping[str, str] = MappingProxyType({}),
     current_missing: Mapping[str, str] = MappingProxyType({}),
 ) -> Judgement:
-    """`missing`, `current_missing`: metric -> why it was not measured. None: no current release."""
-    case = _Case(
-        metrics, NoCurrent() if current is None else current, variant, missing, current_missing
-    )
-    results: list[RuleResult] = []
-    holds = _holds(rule.root, case, results, negated=False)
-    return Judgement(holds is True, tuple(results))
+    """One result for each condition that `and` joins at the top; `or` and `not` are one.
+
+    `missing`, `current_missing`: metric -> why it was not measured. None: no current release.
+    """
+    case = _Case(metrics, NoCurrent() if current is None else current, missing, current_missing)
+    results = []
+    for condition in _joined(rule.root):
+        said: list[str] = []
+        holds = _holds(condition, case, said, negated=False) is True
+        results.append(
+            RuleResult(
+                rule=_short(condition.text),
+                variant=variant,
+                holds=holds,
+                why=_short("; ".join(said)),
+            )
+        )
+    return Judgement(all(result.holds for result in results), tuple(results))
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
     metrics: Mapping[str, float]
     current: Mapping[str, float] | NoCurrent
-    variant: str
     missing: Mapping[str, str]
     current_missing: Mapping[str, str]
 
 
-def _holds(
-    condition: Condition, case: _Case, results: list[RuleResult], *, negated: bool
-) -> bool | None:
+def _joined(condition: Condition) -> Iterator[Condition]:
+    if isinstance(condition, All):
+        for part in condition.parts:
+            yield from _joined(part)
+    else:
+        yield condition
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_MAX else f"{text[: _TEXT_MAX - 3]}..."
+
+
+def _holds(condition: Condition, case: _Case, said: list[str], *, negated: bool) -> bool | None:
     match condition:
         case Comparison():
-            return _compare(condition, case, results, negated=negated)
+            found, why = _found(condition, case, negated=negated)
+            said.append(why)
+            return found
         case Not(part):
-            inside = _holds(part, case, results, negated=not negated)
+            inside = _holds(part, case, said, negated=not negated)
             return None if inside is None else not inside
         case All(parts):
-            found = [_holds(part, case, results, negated=negated) for part in parts]
-            return False if False in found else None if None in found else True
+            found_all = [_holds(part, case, said, negated=negated) for part in parts]
+            return False if False in found_all else None if None in found_all else True
         case Any(parts):
-            found = [_holds(part, case, results, negated=negated) for part in parts]
-            return True if True in found else None if None in found else False
+            found_any = [_holds(part, case, said, negated=negated) for part in parts]
+            return True if True in found_any else None if None in found_any else False
         case _:
             assert_never(condition)
-
-
-def _compare(
-    comparison: Comparison, case: _Case, results: list[RuleResult], *, negated: bool
-) -> bool | None:
-    """The result that is written down says whether it stands as the rule wants it."""
-    found, why = _found(comparison, case, negated=negated)
-    results.append(
-        RuleResult(
-            rule=f"not {comparison.text}" if negated else comparison.text,
-            variant=case.variant,
-            holds=found is (not negated),
-            why=why[:_WHY_MAX],
-        )
-    )
-    return found
 
 
 def _found(comparison: Comparison, case: _Case, *, negated: bool) -> tuple[bool | None, str]:

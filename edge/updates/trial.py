@@ -1,0 +1,120 @@
+"""What a trial in the shadow of the active model shows, and whether that is enough. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+_P95_SAMPLES_MIN = 20  # fewer have no 95th percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """When a trial ends, and what it must show."""
+
+    samples: int
+    samples_min: int
+    s_max: float
+    agreement_min: float
+    p95_ms_max: float
+    few_samples: Literal["accept", "reject"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts so far. At most `Terms.samples` latencies are kept."""
+
+    ran: int = 0
+    agreed: int = 0
+    not_finite: int = 0
+    failed: int = 0
+    skipped: int = 0  # over the CPU budget, or the queue was full
+    latencies_ms: list[float] = field(default_factory=list)
+
+    def add(self, *, agrees: bool, finite: bool, latency_ms: float) -> None:
+        self.ran += 1
+        self.agreed += agrees
+        self.not_finite += not finite
+        self.latencies_ms.append(latency_ms)
+
+    @property
+    def agreement(self) -> float:
+        return self.agreed / self.ran if self.ran else 1.0
+
+    @property
+    def p95_ms(self) -> float | None:
+        if len(self.latencies_ms) < _P95_SAMPLES_MIN:
+            return None
+        ordered = sorted(self.latencies_ms)
+        return ordered[min(len(ordered) - 1, round(0.95 * len(ordered)))]
+
+    def __str__(self) -> str:
+        p95 = "" if self.p95_ms is None else f", p95 {self.p95_ms:.3g} ms"
+        return (
+            f"{self.ran} live samples, {self.agreement:.1%} as the active model{p95}, "
+            f"{self.skipped} skipped"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    accepted: bool
+    why: str
+
+
+def judge(terms: Terms, tally: Tally, elapsed_s: float) -> Verdict | None:
+    """None while the trial goes on."""
+    if tally.not_finite:
+        return Verdict(accepted=False, why="answered a live sample with NaN or infinity")
+    if tally.failed:
+        return Verdict(accepted=False, why="raised an error over a live sample")
+    done = tally.ran >= terms.samples
+    if not done and elapsed_s < terms.s_max:
+        return None
+    if tally.ran < terms.samples_min:
+        few = f"only {tally.ran} live samples in {elapsed_s:.0f} s (at least {terms.samples_min})"
+        if terms.few_samples == "reject":
+            return Verdict(accepted=False, why=f"{few}; few_samples says reject")
+        return Verdict(accepted=True, why=f"{few}; accepted on the golden samples alone")
+    if tally.agreement < terms.agreement_min:
+        return Verdict(
+            accepted=False, why=f"agrees too little: {tally} (at least {terms.agreement_min:.1%})"
+        )
+    if tally.p95_ms is not None and tally.p95_ms > terms.p95_ms_max:
+        return Verdict(
+            accepted=False,
+            why=f"too slow on live samples: {tally} (at most {terms.p95_ms_max:g} ms)",
+        )
+    return Verdict(accepted=True, why=str(tally))
+
+
+class CpuBudget:
+    """A share of one core: a bucket of seconds that may go into debt by one run."""
+
+    def __init__(self, share: float, burst_s: float = 1.0) -> None:
+        """`share` in 0..1, of one core; `burst_s` is seconds of computing at once."""
+        self._share, self._capacity = share, share * burst_s
+        self._left, self._at = self._capacity, float("-inf")
+
+    def allows(self, now: float) -> bool:
+        if now > self._at:
+            self._left = min(self._capacity, self._left + (now - self._at) * self._share)
+            self._at = now
+        return self._left > 0
+
+    def spend(self, busy_s: float) -> None:
+        self._left -= busy_s
+
+
+def latency_fault(
+    candidate_ms: float, active_ms: float | None, ms_max: float, slower_max: float
+) -> str | None:
+    """Why a probed latency is too much; None when it is not. Medians of single samples in ms, both
+    measured in turn on this machine.
+    """
+    if not candidate_ms <= ms_max:
+        return f"takes {candidate_ms:.3g} ms here, at most {ms_max:g} are allowed"
+    if active_ms is not None and not candidate_ms <= active_ms * slower_max:
+        return (
+            f"takes {candidate_ms:.3g} ms here, {candidate_ms / max(active_ms, 1e-9):.1f} times the "
+            f"active model's {active_ms:.3g} ms; at most {slower_max:g} times are allowed"
+        )
+    return None

@@ -10,11 +10,13 @@ from cloud.cli.batch import batch
 from cloud.cli.broker import broker
 from cloud.cli.budget import budget
 from cloud.cli.capacity import capacity
+from cloud.cli.data_set import data_set
 from cloud.cli.demo import demo
 from cloud.cli.doctor import doctor
 from cloud.cli.job import job
 from cloud.cli.key import key
 from cloud.cli.model import model
+from cloud.cli.registry import registry
 from shared.errors import HybridgeError
 
 app = typer.Typer(
@@ -28,9 +30,11 @@ app.add_typer(batch, name="batch")
 app.add_typer(broker, name="broker")
 app.add_typer(budget, name="budget")
 app.add_typer(capacity, name="capacity")
+app.add_typer(data_set, name="data-set")
 app.add_typer(job, name="job")
 app.add_typer(key, name="key")
 app.add_typer(model, name="model")
+app.add_typer(registry, name="registry")
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""`hybridge model pack|unpack|inspect|verify`: work on bundles, as folders and as `.hyb` files."""
+"""`hybridge model`: bundles as folders and as `.hyb` files here, and what the registry does with them
+(`model_*.py`).
+"""
 
 import json as json_format
 from pathlib import Path
@@ -6,12 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cloud.cli.model_changes import approve, delete, evaluate, gate, reject
+from cloud.cli.model_diff import diff
+from cloud.cli.model_push import push
+from cloud.cli.model_reading import checklist, get, history, list_models
+from cloud.cli.registry_session import CODES
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from shared.bundle.reader import Bundle
 
-model = typer.Typer(no_args_is_help=True, help="Pack, unpack, inspect and verify model bundles.")
+model = typer.Typer(
+    no_args_is_help=True,
+    help="Pack, unpack, inspect and verify model bundles; push them to a registry, have them "
+    f"evaluated, approve and release them. {CODES}",
+)
+model.command(name="list")(list_models)
+for _command in (push, get, history, diff, gate, evaluate, approve, reject, checklist, delete):
+    model.command()(_command)
 
 BundlePath = Annotated[Path, typer.Argument(help="A bundle's folder or .hyb file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

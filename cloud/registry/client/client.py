@@ -7,8 +7,8 @@ from typing import Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from cloud.registry.api.schemas import CollectAnswer, RegistryState
 from cloud.registry.client.connection import Connection, quoted
-from cloud.registry.client.documents import Collected, RegistryState, TrustState
 from cloud.registry.client.settings import ClientSettings
 from cloud.registry.documents import (
     DataSet,
@@ -97,7 +97,7 @@ class RegistryClient:
         query = {"version": version, "limit": limit}
         return await self._many(Entry, "entries", f"{_model(model)}/history", query)
 
-    async def log(self, after: int, limit: int = 1000, wait_s: float = 0.0) -> LogAnswer:
+    async def log(self, after: int, limit: int = 1000, wait_s: int = 0) -> LogAnswer:
         """Entries after that one; waits up to `wait_s` seconds for the first."""
         query = {"after": after, "limit": limit, "wait_s": wait_s}
         found = await self.connection.json("GET", "/v1/log", query=query)
@@ -114,9 +114,6 @@ class RegistryClient:
 
     async def replicas(self) -> list[ReplicaState]:
         return await self._many(ReplicaState, "replicas", "/v1/replicas")
-
-    async def trust(self) -> TrustState:
-        return await self._one(TrustState, "GET", "/v1/trust")
 
     async def trust_file(self, name: str, bytes_max: int) -> bytes | None:
         """A TUF metadata file as python-tuf names it (`2.root.json`); None where there is none."""
@@ -191,17 +188,13 @@ class RegistryClient:
         )
         return set(_read(list[str], _member(found, "missing"), "missing")) & set(sha256s)
 
-    async def publish_trust(self, role: str, metadata: object) -> TrustState:
-        path = f"/v1/trust/{quoted(role)}"
-        return await self._one(TrustState, "POST", path, {"metadata": metadata})
-
     async def report_runner(self, runner: Runner) -> None:
         document = runner.model_dump(mode="json", exclude={"name", "seen_at"})
         path = f"/v1/runners/{quoted(runner.name)}"
         await self.connection.json("PUT", path, document=document)
 
-    async def collect(self, *, is_dry_run: bool) -> Collected:
-        return await self._one(Collected, "POST", "/v1/gc", {"dry_run": is_dry_run})
+    async def collect(self, *, is_dry_run: bool) -> CollectAnswer:
+        return await self._one(CollectAnswer, "POST", "/v1/gc", {"dry_run": is_dry_run})
 
     async def _one(
         self,

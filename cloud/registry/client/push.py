@@ -1,6 +1,7 @@
 """A bundle or a data set into a registry: only what it lacks, several files at once, resumable."""
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -130,14 +131,11 @@ async def send(registry: RegistryClient, files: tuple[Sent, ...], moved: Moved) 
 
 
 async def push_data_set(
-    registry: RegistryClient, name: str, version: int, path: Path, moved: Moved
+    registry: RegistryClient, name: str, version: int, sent: Sent, moved: Moved
 ) -> DataSet:
-    """Send a data set's file and add it."""
-    sent = await asyncio.to_thread(hashed, path)
-    if sent.sha256 in await registry.missing([sent.sha256]):
+    """Send a data set's file, if it is not there, and add it."""
+    if await registry.missing([sent.sha256]):
         await send(registry, (sent,), moved)
-    else:
-        moved(sent.size)
     return await registry.add_data_set(name, version, sent.sha256, sent.size)
 
 
@@ -155,3 +153,12 @@ def hashed(path: Path) -> Sent:
     except OSError as error:
         raise Malformed(f"{path}: cannot read it: {error.strerror}") from error
     return Sent(digest.hexdigest(), size, FileSource(path))
+
+
+async def ensure_model(registry: RegistryClient, name: str) -> None:
+    """Make the model, with the default gate, where there is none."""
+    try:
+        await registry.model(name)
+    except Unknown:
+        with contextlib.suppress(Conflict):  # another push made it meanwhile
+            await registry.set_model(name, owner=None, gate=None, revision=0)

@@ -9,8 +9,11 @@ class ClientSettings(Section):
     """Bounds of one client's calls."""
 
     patience_s: Positive = 15.0
-    """A call that the registry does not answer, or puts off, is tried again for so long; an upload
-    that moves on has it anew. Default: a restart of the registry fits in, a person still waits."""
+    """A call that the registry does not answer, or puts off, is tried again for so long. Default:
+    a restart of the registry fits in, a person still waits."""
+    upload_patience_s: Positive = 60.0
+    """An upload of which nothing moves is tried again for so long. Default: twice the silence after
+    which a registry lets go of a sender that is gone (`RegistryApi.upload_silence_s_max`)."""
     connect_s_max: Positive = 5.0
     """To reach one address. Default: two lost SYN packets (1 s, 3 s) are no failure yet."""
     silence_s_max: Positive = 30.0

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from cloud.api.problems import SlowBody
 from cloud.registry.client.connection import Body, Connection
 from cloud.registry.client.retrying import Tries, after_failure
-from shared.errors import Conflict, Malformed, Refused, Unavailable, Unknown
+from shared.errors import Conflict, HybridgeError, Malformed, Refused, Unavailable, Unknown
 
 _READ_BYTES: Final = 1 << 20
 Moved = Callable[[int], None]
@@ -50,37 +51,37 @@ async def upload(
     """Send what the registry has not got of a file; it checks the hash at the end.
 
     Goes on from the registry's own offset after whatever cut, for as long as something moves
-    within the patience. Raises what the registry refuses with, and `Unavailable`.
+    within `upload_patience_s`. Raises what the registry refuses with, and `Unavailable`.
     """
     settings = connection.settings
     loop = asyncio.get_running_loop()
-    tries = Tries.starting(loop.time(), settings)
+    tries = Tries(loop.time() + settings.upload_patience_s)
     offset = await _offset(connection, sha256, total)
     moved(offset)
     while True:
         size = min(settings.part_bytes, total - offset)
-        error: Unavailable | Conflict
+        failure: HybridgeError | None = None
         try:
             after = await _append(connection, sha256, total, offset, size, source)
-        except Conflict as conflict:  # another one sends the same file, and is elsewhere in it
-            error, after = conflict, await _offset(connection, sha256, total)
-        except Unavailable as cut:
-            error, after = cut, await _offset(connection, sha256, total)
-        else:
-            error = Unavailable(f"{sha256}: the registry took none of {size} bytes at {offset}")
+        except (Unavailable, Conflict, SlowBody) as error:
+            # Conflict: another one sends the same file, or the registry still waits for what a cut
+            # connection was to bring
+            failure, after = error, await _offset(connection, sha256, total)
         moved(after - offset)
         if after >= total:
             return
         if after > offset:
-            tries = Tries.starting(loop.time(), settings)
-        else:
+            tries = Tries(loop.time() + settings.upload_patience_s)
+        if failure is not None or after <= offset:
             following = after_failure(
-                tries, error if isinstance(error, Unavailable) else Unavailable(str(error)),
+                tries, failure if isinstance(failure, Unavailable) else Unavailable(),
                 may_have_been_done=True, is_repeatable=True, now=loop.time(), settings=settings,
                 rng=connection.rng,
             )  # fmt: skip
             if following is None:
-                raise error
+                raise failure or Unavailable(
+                    f"artifact {sha256[:16]}...: the registry takes none of it beyond {offset} bytes"
+                )
             tries, pause = following
             await asyncio.sleep(pause)
         offset = after

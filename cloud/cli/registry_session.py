@@ -1,0 +1,109 @@
+"""How commands ask a registry: which one, as whom, and what its refusals are to the shell."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from cloud.cli.api_key import read_key
+
+if TYPE_CHECKING:
+    from cloud.registry.client.client import RegistryClient
+    from shared.errors import HybridgeError
+
+T = TypeVar("T")
+
+Registry = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--registry",
+        metavar="URL",
+        envvar="HYBRIDGE_REGISTRY",
+        help="The registry; may repeat: tried in order, the region's replica first, then home.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
+Comment = Annotated[str, typer.Option("--comment", "-m", help="Why; stays in the log.")]
+CODES = (
+    "Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage, 3 the registry cannot be reached, "
+    "4 conflict: somebody was first."
+)
+
+
+class Code(IntEnum):
+    """Of the process's end."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    CONFLICT = 4
+    STOPPED = 130  # by Ctrl-C, as shells count
+
+
+def ask(
+    urls: list[str] | None,
+    key_file: Path | None,
+    work: "Callable[[RegistryClient], Awaitable[T]]",
+    *,
+    model: str | None = None,
+    version: str | None = None,
+    stopped: str = "stopped",
+) -> T:
+    """Run `work` with a client. What is refused ends the command: one line on stderr, and its code.
+
+    `model`, `version`: what the user named, to suggest another where the registry has none such.
+    """
+    if not urls:
+        raise typer.BadParameter("name the registry: --registry URL, or HYBRIDGE_REGISTRY")
+    from cloud.registry.client.client import RegistryClient
+    from shared.errors import HybridgeError, Unknown
+
+    key = read_key(key_file)
+
+    async def asked() -> T:
+        async with RegistryClient(urls, key) as registry:
+            try:
+                return await work(registry)
+            except Unknown as error:
+                raise Unknown(f"{error}{await _suggestion(registry, model, version)}") from error
+
+    try:
+        return asyncio.run(asked())
+    except HybridgeError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        raise typer.Exit(code_of(error)) from None
+    except KeyboardInterrupt:
+        sys.stderr.write(f"error: {stopped}\n")
+        raise typer.Exit(Code.STOPPED) from None
+
+
+def code_of(error: "HybridgeError") -> Code:
+    """The exit code that a refusal has."""
+    from shared.errors import Conflict, Unavailable
+
+    if isinstance(error, Conflict):
+        return Code.CONFLICT
+    return Code.UNREACHABLE if isinstance(error, Unavailable) else Code.REFUSED
+
+
+async def _suggestion(registry: "RegistryClient", model: str | None, version: str | None) -> str:
+    from cloud.cli.suggest import question, version_question
+    from shared.errors import HybridgeError
+
+    if model is None:
+        return ""
+    try:
+        models = [one.name for one in await registry.models()]
+        if model not in models:
+            return question(model, models)
+        if version is None:
+            return ""
+        versions = [one.version for one in await registry.versions(model)]
+        return "" if version in versions else version_question(version, versions)
+    except HybridgeError:
+        return ""

@@ -1,0 +1,21 @@
+"""Until an evaluation has ended: on the log, which says so, and not by asking again and again."""
+
+from typing import Final
+
+from cloud.registry.client.client import RegistryClient
+from cloud.registry.documents import Evaluation
+
+_WAIT_S: Final = 30
+_ENDS: Final = frozenset({"passed", "failed", "broken"})
+
+
+async def ended(registry: RegistryClient, evaluation_id: str) -> Evaluation:
+    """Wait for it without bound: an evaluation takes what it takes."""
+    at = (await registry.state()).head.seq
+    while True:
+        found = await registry.evaluation(evaluation_id)
+        if found.state in _ENDS:
+            return found
+        page = await registry.log(at, 500, _WAIT_S)
+        if page.entries:
+            at = page.entries[-1].seq

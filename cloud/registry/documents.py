@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
-from shared.bundle.manifest import Name, Sha256, Version
+from shared.bundle.manifest import Backbone, Name, Sha256, Version
 
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Actor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -51,6 +51,8 @@ class Model(Document):
     owner: Actor
     gate: Gate
     current: Version | None = None  # the released version that devices take
+    number: int = 0  # of its newest release; the next one's is one more
+    gate_revision: int = 0  # of the gate's last change in the log
     created_at: float
     revision: int  # of its last change in the log
 
@@ -114,6 +116,8 @@ class ModelVersion(Document):
     approval: Approval | None = None
     launches: tuple[LaunchRecord, ...] = ()
     evaluation: str | None = None  # id of the newest that ended
+    backbone: Backbone | None = None  # the manifest's: the version whose output a head takes
+    deleted: bool = False  # its files may be gone; the version stays taken
     revision: int  # of its last change in the log; compare-and-set is by it
 
 
@@ -165,6 +169,9 @@ class Evaluation(Document):
     started_at: float | None = None
     ended_at: float | None = None
     worker: str | None = None
+    attempts: int = 0  # claims of it; of `worker`s of one name the later one's is higher
+    lease_until: float | None = None  # then another may claim it
+    started_seq: int = 0  # of its last claim in the log: a gate changed after it was not measured
     hardware: Hardware | None = None
     data_set: str | None = None  # "name 3"
     metrics: dict[str, Metrics] = Field(default_factory=dict)  # by variant key

@@ -1,6 +1,7 @@
 """What can be asked of the catalog. Each is decided by `decide.py` and becomes changes in the log.
 
 `revision`, where it is not None: what the asker last saw; `Conflict` when it has changed since.
+0 of a model: it must not be there yet.
 """
 
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class Release:
     comment: str
     trust_version: int
     revision: int | None = None
+    number: int | None = None  # as the signed metadata says; it must be the model's next
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,21 @@ from http import HTTPStatus
 from typing import Final
 
 from cloud.api.problems import TABLE
-from shared.errors import HybridgeError, Malformed, Refused, Unavailable
+from cloud.gateway.refusals import RateLimited
+from shared.errors import Conflict, HybridgeError, Malformed, Overloaded, Refused, Unavailable
 
 _TYPE: Final = "urn:hybridge:problem:"
 _WORDS_MAX: Final = 2000  # characters of a message from outside
-_CLASSES: Final = {kind: error for error, (_, kind) in TABLE.items()}
-_BY_STATUS: Final[Mapping[int, type[HybridgeError]]] = {
-    status: error for error, (status, _) in reversed(TABLE.items())
+_CLASSES: Final[Mapping[str, type[HybridgeError]]] = {
+    **{kind: error for error, (_, kind) in TABLE.items()},
+    TABLE[RateLimited][1]: Overloaded,  # the other one carries what only a gateway knows
 }
-"""For answers without a kind, as proxies give them: the first row of that status."""
+_BY_STATUS: Final[Mapping[int, type[HybridgeError]]] = {
+    **{status: error for error, (status, _) in reversed(TABLE.items())},
+    HTTPStatus.CONFLICT: Conflict,
+    HTTPStatus.SERVICE_UNAVAILABLE: Unavailable,
+}
+"""For answers without a kind, as proxies give them."""
 
 
 @dataclass(frozen=True, slots=True)

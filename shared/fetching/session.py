@@ -1,10 +1,12 @@
 """A client session for one server: TLS, the API key, bounds."""
 
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import aiohttp
 
-from shared.errors import Malformed
+from shared.errors import Disconnected, Malformed, NotTrusted
 from shared.fetching.settings import Server
 
 _KEY_BYTES_MAX = 4096
@@ -46,6 +48,21 @@ def credentials(server: Server) -> dict[str, str]:
     if not key or len(content) > _KEY_BYTES_MAX or not key.isascii() or any(c < 33 for c in key):
         raise Malformed(f"{where}: its first line is no key; put the API key there, alone")
     return {"X-API-Key": key.decode("ascii")}
+
+
+@contextmanager
+def reaching(url: str) -> Iterator[None]:
+    """Translate what aiohttp raises: `NotTrusted` for a certificate, else `Disconnected`."""
+    try:
+        yield
+    except (aiohttp.ClientSSLError, ssl.SSLError) as error:
+        raise NotTrusted(f"{url}: {error}; check `ca`, and the server's certificate") from error
+    except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
+        raise Disconnected(f"{url}: {said(error)}") from error
+
+
+def said(error: Exception) -> str:
+    return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def _tls(server: Server) -> ssl.SSLContext | None:

@@ -6,7 +6,6 @@ range, or that only drips is refused or given up; the bytes that have come stay 
 
 import asyncio
 import hashlib
-import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from shared.errors import Disconnected, NotTrusted, TooLarge, Unknown
 from shared.fetching.answer import Body, Restart, refusal, understand
 from shared.fetching.pace import Pace
 from shared.fetching.partial import Partial
+from shared.fetching.session import reaching, said
 
 Progress = Callable[[int, int], None]
 """Called on the event loop with the bytes that are here, and those of the whole."""
@@ -175,18 +175,14 @@ async def _to_the_end(work: Coroutine[object, object, None]) -> None:
 async def _asked(
     session: aiohttp.ClientSession, url: str, headers: dict[str, str], stall_s: float
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """GET, with foreign errors translated; a redirect is not followed: it could lead anywhere."""
-    try:
+    """GET; a redirect is not followed: it could lead anywhere."""
+    with reaching(url):
         async with asyncio.timeout(2 * stall_s):
             response = await session.get(url, headers=headers, allow_redirects=False)
         try:
             yield response
         finally:
             response.close()  # not released: what is left of a body is not read
-    except (aiohttp.ClientSSLError, ssl.SSLError) as error:
-        raise NotTrusted(f"{url}: {error}; check `ca`, and the server's certificate") from error
-    except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
-        raise Disconnected(f"{url}: {_said(error)}") from error
 
 
 async def _chunks(
@@ -205,7 +201,7 @@ async def _chunks(
             async with asyncio.timeout(stall_s):
                 chunk = await response.content.readany()
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
-            failed = Disconnected(f"{url}: {_said(error)}")
+            failed = Disconnected(f"{url}: {said(error)}")
             failed.__cause__ = error
             break
         if not chunk:
@@ -226,7 +222,3 @@ async def _chunks(
         yield bytes(gathered)
     if failed is not None:
         raise failed
-
-
-def _said(error: Exception) -> str:
-    return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)

@@ -10,17 +10,15 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from cloud.registry.catalog import artifacts_needed
 from cloud.registry.catalog import commands as k
-from cloud.registry.catalog.bounds import check_actor, check_tree, is_name, is_sha256, shown
+from cloud.registry.catalog.bounds import check_actor, check_tree
 from cloud.registry.catalog.chain import entry_after, verify_chain
-from cloud.registry.catalog.changes import Change, Promoted, TrustPublished
+from cloud.registry.catalog.changes import Change, Promoted
 from cloud.registry.catalog.decide import decide
 from cloud.registry.catalog.project import project
+from cloud.registry.catalog.reading import ENTRIES_MAX, Reading
 from cloud.registry.catalog.settings import CatalogSettings
 from cloud.registry.documents import (
-    DataSet,
-    Delta,
     Entry,
     Evaluation,
     Head,
@@ -28,15 +26,12 @@ from cloud.registry.documents import (
     ModelVersion,
     ReplicaState,
     Runner,
-    StoredFile,
 )
 from cloud.registry.store import queries
 from cloud.registry.store.database import RegistryDatabase
 from cloud.registry.store.view import SqlView
-from shared.errors import Conflict, Malformed, Overloaded, TooLarge, Unknown
+from shared.errors import Conflict, Overloaded, TooLarge
 
-ENTRIES_MAX: Final = 1_000
-"""Entries of one read of the log, and of one `ingest`."""
 _DEFAULT: Final = CatalogSettings()
 
 
@@ -52,11 +47,11 @@ class Applied:
     evaluation: Evaluation | None = None
 
 
-class Catalog:
-    """The database is open. Names may be any text; one that is here nowhere raises `Unknown`."""
+class Catalog(Reading):
+    """Writes, beside what `Reading` reads. The database is open."""
 
     def __init__(self, database: RegistryDatabase, settings: CatalogSettings = _DEFAULT) -> None:
-        self._database = database
+        super().__init__(database)
         self._settings = settings
 
     def apply(self, command: k.Command, actor: str, now: float) -> Applied:
@@ -82,6 +77,8 @@ class Catalog:
                     self._enter(view, one, actor, now)
                     for one in decide(command, view, self._settings, actor, now)
                 ]
+                if isinstance(command, k.RenewEvaluation):
+                    view.renew(command.evaluation_id, now + command.lease_s)
                 entries += made
                 applied = _outcome(command, made, view)
             return replace(applied, entries=tuple(entries))
@@ -109,111 +106,6 @@ class Catalog:
             return end
 
         return self._database.write(change)
-
-    def models(self) -> list[Model]:
-        """In the order of their names."""
-        return self._database.read(queries.models)
-
-    def model(self, name: str) -> Model:
-        return self._database.read(lambda connection: _model(connection, name))
-
-    def versions(self, model: str) -> list[ModelVersion]:
-        """Rising."""
-
-        def look(connection: Connection) -> list[ModelVersion]:
-            return list(queries.versions(connection, _model(connection, model).name))
-
-        return self._database.read(look)
-
-    def version(self, model: str, version: str) -> ModelVersion:
-        return self._database.read(lambda connection: _version(connection, model, version))
-
-    def evaluations(self, model: str, version: str) -> list[Evaluation]:
-        """As they were queued."""
-
-        def look(connection: Connection) -> list[Evaluation]:
-            found = _version(connection, model, version)
-            return list(queries.evaluations(connection, found.model, found.version))
-
-        return self._database.read(look)
-
-    def evaluation(self, evaluation_id: str) -> Evaluation:
-        found = self._database.read(lambda c: SqlView(c).evaluation(evaluation_id))
-        if found is None:
-            raise Unknown(f"there is no evaluation {shown(evaluation_id)}")
-        return found
-
-    def data_sets(self) -> list[DataSet]:
-        """In the order of names and versions."""
-        return self._database.read(queries.data_sets)
-
-    def data_set(self, name: str, version: int | None = None) -> DataSet:
-        """None: the newest version."""
-        found = self._database.read(lambda c: SqlView(c).data_set(name, version))
-        if found is None:
-            raise Unknown(f"there is no data set {shown(name)}{f' {version}' if version else ''}")
-        return found
-
-    def log(self, after: int, limit: int) -> list[Entry]:
-        """Rising, from the entry after `after`; at most `ENTRIES_MAX`."""
-        return self._database.read(lambda c: queries.log(c, after, _limit(limit)))
-
-    def history(self, model: str, version: str | None = None, limit: int = 100) -> list[Entry]:
-        """What the log says of the model, or of one version, newest first."""
-
-        def look(connection: Connection) -> list[Entry]:
-            if version is None:
-                _model(connection, model)
-            else:
-                _version(connection, model, version)
-            return queries.history(connection, model, version, _limit(limit))
-
-        return self._database.read(look)
-
-    def head(self) -> Head:
-        return self._database.read(lambda c: SqlView(c).head())
-
-    def deltas_to(self, sha256: str) -> list[Delta]:
-        """None where there are none, or no such file."""
-        if not is_sha256(sha256):
-            return []
-        return self._database.read(lambda c: queries.deltas(c, sha256))
-
-    def trust_file(self, role: str, version: int | None = None) -> StoredFile:
-        """None: the newest version."""
-        found = self._database.read(lambda c: SqlView(c).trust(role, version))
-        if found is None:
-            raise Unknown(
-                f"there is no trust metadata {shown(role)}{f' {version}' if version else ''}"
-            )
-        return found.file
-
-    def trust_files(self) -> list[TrustPublished]:
-        """Every version of every role, rising."""
-        return self._database.read(lambda c: list(queries.trust_files(c)))
-
-    def needed_artifacts(self) -> set[str]:
-        """SHA-256 of all that versions, data sets, reports, deltas, trust and replicas need."""
-
-        def look(connection: Connection) -> set[str]:
-            replicas = queries.replicas(connection)
-            return artifacts_needed.needed(
-                queries.versions(connection), queries.evaluations(connection),
-                queries.data_sets(connection), queries.deltas(connection),
-                queries.trust_files(connection),
-                min((replica.seq for replica in replicas), default=None),
-            )  # fmt: skip
-
-        return self._database.read(look)
-
-    def replicas(self) -> list[ReplicaState]:
-        return self._database.read(queries.replicas)
-
-    def runners(self, model: str | None = None) -> list[Runner]:
-        """None: of every model."""
-        if model is not None and not is_name(model):
-            raise Unknown(f"there is no model {shown(model)}")
-        return self._database.read(lambda c: queries.runners(c, model))
 
     def report_runner(self, runner: Runner) -> None:
         """Note what it says that it runs. Raises `Malformed`, `Overloaded`."""
@@ -269,7 +161,7 @@ def _outcome(command: k.Command, made: Sequence[Entry], view: SqlView) -> Applie
             return Applied(
                 (), view.model(name), view.version(name, version), queued[0] if queued else None
             )
-        case k.QueueEvaluation():
+        case k.QueueEvaluation() | k.RenewEvaluation():
             evaluation = view.evaluation(command.evaluation_id)
         case k.ClaimEvaluation():
             claimed = [entry for entry in made if entry.kind == "evaluation.claimed"]
@@ -287,22 +179,3 @@ def _outcome(command: k.Command, made: Sequence[Entry], view: SqlView) -> Applie
         (), view.model(evaluation.model), view.version(evaluation.model, evaluation.version),
         evaluation,
     )  # fmt: skip
-
-
-def _model(connection: Connection, name: str) -> Model:
-    if (found := SqlView(connection).model(name)) is None:
-        raise Unknown(f"there is no model {shown(name)}")
-    return found
-
-
-def _version(connection: Connection, model: str, version: str) -> ModelVersion:
-    _model(connection, model)
-    if (found := SqlView(connection).version(model, version)) is None:
-        raise Unknown(f"there is no version {shown(version)} of {model}")
-    return found
-
-
-def _limit(limit: int) -> int:
-    if limit < 1:
-        raise Malformed(f"limit is {limit}; ask for 1 to {ENTRIES_MAX}")
-    return min(limit, ENTRIES_MAX)

@@ -64,6 +64,19 @@ class ClaimEvaluation:
 
 
 @dataclass(frozen=True, slots=True)
+class RenewEvaluation:
+    """`lease_s` more, from now, for who claimed it and works on. The evaluator's own.
+
+    Not in the log: it says nothing that outlives the claim.
+    """
+
+    evaluation_id: str
+    worker: str
+    attempts: int  # as the claim's evaluation says
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class EndEvaluation:
     """What came of it: moves an `evaluating` version to candidate or rejected. The evaluator's."""
 
@@ -160,6 +173,6 @@ class ReportReplica:
 
 
 Command = (
-    SetModel | Register | AddDataSet | QueueEvaluation | ClaimEvaluation | EndEvaluation | Approve
-    | Reject | Release | Retire | Delete | AddDelta | PublishTrust | Promote
+    SetModel | Register | AddDataSet | QueueEvaluation | ClaimEvaluation | RenewEvaluation
+    | EndEvaluation | Approve | Reject | Release | Retire | Delete | AddDelta | PublishTrust | Promote
 )  # fmt: skip

@@ -21,6 +21,7 @@ from cloud.registry.catalog.settings import CatalogSettings
 from cloud.registry.catalog.states import Event, after
 from cloud.registry.catalog.view import View
 from cloud.registry.documents import Model, ModelVersion, StoredFile
+from cloud.registry.evaluation.rule_parser import parse
 from shared.bundle.files import MEMBERS_MAX
 from shared.config import in_words
 from shared.errors import Conflict, Malformed, Overloaded, TooLarge, Unknown
@@ -55,6 +56,8 @@ def _decide(
             yield from evaluations.queue_again(command, version, view, limits)
         case k.ClaimEvaluation():
             yield from evaluations.claim(command, view, limits, now)
+        case k.RenewEvaluation():
+            evaluations.check_renewal(command, view)
         case k.EndEvaluation():
             yield from evaluations.end(command, view)
         case k.Approve():
@@ -84,6 +87,8 @@ def _decide(
 
 def _set_model(command: k.SetModel, view: View, limits: CatalogSettings) -> Iterator[c.Change]:
     name = checked_name(command.name, "model name")
+    if command.gate is not None:
+        parse(command.gate.rules)
     model = view.model(name)
     if model is None:
         if command.revision:

@@ -9,7 +9,7 @@ from cloud.registry.catalog.bounds import is_id, shown
 from cloud.registry.catalog.settings import CatalogSettings
 from cloud.registry.catalog.states import EVALUABLE
 from cloud.registry.catalog.view import View
-from cloud.registry.documents import ModelVersion
+from cloud.registry.documents import Evaluation, ModelVersion
 from shared.errors import Conflict, Malformed, Overloaded, Unknown
 
 LEASE_S_MAX: Final = 6 * 3600.0
@@ -49,8 +49,7 @@ def claim(
     command: commands.ClaimEvaluation, view: View, limits: CatalogSettings, now: float
 ) -> Iterator[c.Change]:
     """Nothing where nothing waits. Raises `Malformed` for a lease out of bounds."""
-    if not 0 < command.lease_s <= LEASE_S_MAX:
-        raise Malformed(f"lease_s is {command.lease_s}; use above 0, at most {LEASE_S_MAX:g}")
+    _check_lease(command.lease_s)
     for evaluation in view.waiting_evaluations(now, LEASE_S_MAX):
         if evaluation.attempts < limits.attempts_max:
             yield c.EvaluationClaimed(
@@ -65,23 +64,18 @@ def claim(
         )  # fmt: skip
 
 
+def check_renewal(command: commands.RenewEvaluation, view: View) -> None:
+    """Raises `Malformed`, `Unknown`; `Conflict` for whose claim is over."""
+    _check_lease(command.lease_s)
+    _claimed(view, command.evaluation_id, command.worker, command.attempts)
+
+
 def end(command: commands.EndEvaluation, view: View) -> Iterator[c.Change]:
     """Raises `Unknown`; `Conflict` for whose claim is over; `Malformed` for what says it passed
     and does not show it.
     """
     found = command.evaluation
-    known = view.evaluation(found.id)
-    if known is None:
-        raise Unknown(f"there is no evaluation {shown(found.id)}")
-    if known.state != "running":
-        raise Conflict(
-            f"evaluation {known.id} is {known.state} ({known.why}); what came is dropped"
-        )
-    if (known.worker, known.attempts) != (found.worker, found.attempts):
-        raise Conflict(
-            f"evaluation {known.id} was taken over by {known.worker} (claim {known.attempts}) when "
-            f"the lease of claim {found.attempts} was over; what came is dropped"
-        )
+    known = _claimed(view, found.id, found.worker, found.attempts)
     hardware = command.hardware or found.hardware
     if found.state not in {"passed", "failed", "broken"}:
         raise Malformed(f"evaluation {known.id} cannot end as {found.state!r}")
@@ -96,3 +90,22 @@ def end(command: commands.EndEvaluation, view: View) -> Iterator[c.Change]:
         current=found.current, current_metrics=found.current_metrics, rules=found.rules,
         report_json=found.report_json, report_html=found.report_html,
     )  # fmt: skip
+
+
+def _claimed(view: View, evaluation_id: str, worker: str | None, attempts: int) -> Evaluation:
+    known = view.evaluation(evaluation_id)
+    if known is None:
+        raise Unknown(f"there is no evaluation {shown(evaluation_id)}")
+    if known.state != "running":
+        raise Conflict(f"evaluation {known.id} is {known.state} ({known.why}); stop with it")
+    if (known.worker, known.attempts) != (worker, attempts):
+        raise Conflict(
+            f"evaluation {known.id} was taken over by {known.worker} (claim {known.attempts}) when "
+            f"the lease of claim {attempts} was over; stop with it"
+        )
+    return known
+
+
+def _check_lease(lease_s: float) -> None:
+    if not 0 < lease_s <= LEASE_S_MAX:
+        raise Malformed(f"lease_s is {lease_s}; use above 0, at most {LEASE_S_MAX:g}")

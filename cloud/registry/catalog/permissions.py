@@ -22,6 +22,7 @@ PERMISSIONS: Final[Mapping[type[k.Command], frozenset[Role]]] = {
     k.Promote: frozenset({Role.OPERATOR}),
     # the registry's own: no caller's role is enough
     k.ClaimEvaluation: frozenset(),
+    k.RenewEvaluation: frozenset(),
     k.EndEvaluation: frozenset(),
     k.AddDelta: frozenset(),
 }

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, Row, Table, delete, func, select
 
 from cloud.registry.catalog.changes import DataSetAdded, DeltaAdded, TrustPublished
+from cloud.registry.catalog.project import Row as Projected
 from cloud.registry.documents import (
     DataSet,
     Delta,
@@ -71,6 +72,23 @@ def log(connection: Connection, after: int, limit: int) -> list[Entry]:
     return [_entry_of(row) for row in connection.execute(query)]
 
 
+def whole_log(connection: Connection) -> Iterator[Entry]:
+    """Rising."""
+    query = select(s.log).order_by(s.log.c.seq)
+    for row in connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query):
+        yield _entry_of(row)
+
+
+def rows(connection: Connection) -> Iterator[Projected]:
+    """All that follows from the log, in no order."""
+    yield from _all(connection, Model, s.models)
+    yield from _all(connection, ModelVersion, s.versions)
+    yield from _all(connection, Evaluation, s.evaluations)
+    yield from _all(connection, DataSetAdded, s.data_sets)
+    yield from _all(connection, DeltaAdded, s.deltas)
+    yield from _all(connection, TrustPublished, s.trust)
+
+
 def history(connection: Connection, model: str, version: str | None, limit: int) -> list[Entry]:
     """What the log says of a model, or of one version, newest first."""
     t = s.log.c
@@ -127,7 +145,7 @@ def keep_replica(
 
 
 def _all(
-    connection: Connection, kind: type[D], table: Table, *where: Any, order: tuple[Any, ...]
+    connection: Connection, kind: type[D], table: Table, *where: Any, order: tuple[Any, ...] = ()
 ) -> Iterator[D]:
     query = select(table.c.document).where(*where).order_by(*order)
     found = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)

@@ -62,7 +62,7 @@ evaluations = Table(
     Column("version", String(20), nullable=False),
     Column("queued_seq", BigInteger, nullable=False),
     Column("open", Boolean, nullable=False),  # queued or running
-    Column("lease_until", Float(53)),  # of a running one
+    Column("lease_until", Float(53)),  # of a running one, with its renewals
     Column("document", Text, nullable=False),
     Index("registry_evaluations_waiting", "open", "queued_seq"),
     Index("registry_evaluations_of_version", "model", "version", "queued_seq"),

@@ -175,6 +175,10 @@ class SqlView:
             case _:
                 assert_never(row)
 
+    def renew(self, evaluation_id: str, lease_until: float) -> None:
+        """Move the end of a lease; the document goes on saying what the log says."""
+        self.update(s.evaluations, {"id": evaluation_id}, lease_until=lease_until)
+
     def append(self, entry: Entry) -> None:
         """Write the next line of the log."""
         model, version = entry.change.get("model"), entry.change.get("version")

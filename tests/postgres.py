@@ -1,0 +1,131 @@
+"""A real PostgreSQL for tests, from this machine's binaries: one server a session, in a folder of
+its own, on a unix socket there. It does not wait for the disk: no test pulls its plug.
+"""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+_READY = "ready to accept connections"
+_SETTINGS = {
+    "listen_addresses": "", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
+    "shared_buffers": "16MB", "max_connections": "100", "autovacuum": "off",
+}  # fmt: skip
+
+
+class Postgres:
+    """A running server. `user` owns it and needs no password."""
+
+    def __init__(self, folder: Path, user: str) -> None:
+        self._folder = folder
+        self._user = user
+        self._numbers = count(1)
+
+    def new_database(self) -> str:
+        """Make one that nobody else uses; its SQLAlchemy URL."""
+        name = f"test{next(self._numbers)}"
+        with psycopg.connect(self._conninfo("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"postgresql+psycopg://{self._user}@/{name}?host={self._folder}"
+
+    def _conninfo(self, database: str) -> str:
+        return f"host={self._folder} user={self._user} dbname={database}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server for the whole session; a test takes a `new_database` of it."""
+    with running_postgres() as found:
+        yield found
+
+
+@contextlib.contextmanager
+def running_postgres(**settings: str) -> Iterator[Postgres]:
+    """Start a server, with `settings` of postgresql.conf on top of the quick ones, and end it."""
+    # not pytest's folder: another user's may not be walked through, and a socket's path is short
+    folder = Path(tempfile.mkdtemp(prefix="hybridge-pg-"))
+    try:
+        user, as_user = _unprivileged(folder)
+        data = folder / "data"
+        subprocess.run(
+            [*as_user, _binary("initdb"), "--pgdata", data, "--username", user, "--auth", "trust",
+             "--no-sync", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"],
+            check=True, capture_output=True, cwd=folder,
+        )  # fmt: skip
+        options = [
+            part
+            for name, value in (_SETTINGS | settings).items()
+            for part in ("-c", f"{name}={value}")
+        ]
+        server = subprocess.Popen(
+            [*as_user, _binary("postgres"), "-D", data, "-k", folder, *options],
+            stderr=subprocess.PIPE, text=True, cwd=folder,
+        )  # fmt: skip
+        with server:
+            try:
+                _wait_until_ready(server)
+                yield Postgres(folder, user)
+            finally:
+                server.send_signal(signal.SIGQUIT)  # at once: nobody wants what it holds
+                server.wait(30)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _wait_until_ready(server: subprocess.Popen[str]) -> None:
+    assert server.stderr is not None
+    said: list[str] = []
+    for line in server.stderr:
+        said.append(line)
+        if _READY in line:
+            # somebody must go on reading, or the server stops when the pipe is full
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return
+    raise RuntimeError(f"PostgreSQL did not start: {''.join(said)}")
+
+
+def _unprivileged(folder: Path) -> tuple[str, list[str]]:
+    """A user's name, and what to put before a command so that it runs as that user.
+
+    PostgreSQL refuses to run as root. It goes when this process does, however that ends.
+    """
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid()).pw_name, ["setpriv", "--pdeathsig", "QUIT"]
+    user = _any_user("postgres", "nobody")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return user.pw_name, [
+        "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups",
+        "--pdeathsig", "QUIT",
+    ]  # fmt: skip
+
+
+def _any_user(*names: str) -> pwd.struct_passwd:
+    for name in names:
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise RuntimeError(f"none of the users {', '.join(names)} is here to run PostgreSQL")
+
+
+def _binary(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        # Debian keeps them out of PATH, by version: the newest
+        installed = sorted(
+            Path("/usr/lib/postgresql").glob(f"*/bin/{name}"),
+            key=lambda path: float(path.parent.parent.name),
+        )
+        if not installed:
+            raise RuntimeError(f"there is no {name} here: apt-get install postgresql")
+        found = str(installed[-1])
+    return found

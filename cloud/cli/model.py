@@ -12,6 +12,7 @@ from cloud.cli.model_changes import approve, delete, evaluate, gate, reject
 from cloud.cli.model_diff import diff
 from cloud.cli.model_push import push
 from cloud.cli.model_reading import checklist, get, history, list_models
+from cloud.cli.model_release import release, retire
 from cloud.cli.registry_session import CODES
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ model = typer.Typer(
     f"evaluated, approve and release them. {CODES}",
 )
 model.command(name="list")(list_models)
-for _command in (push, get, history, diff, gate, evaluate, approve, reject, checklist, delete):
+for _command in (
+    push, get, history, diff, gate, evaluate, approve, reject, checklist, release, retire, delete,
+):  # fmt: skip
     model.command()(_command)
 
 BundlePath = Annotated[Path, typer.Argument(help="A bundle's folder or .hyb file.")]

@@ -1,0 +1,100 @@
+"""Signed metadata for a change, made where the keys are: read from the registry, edited, signed."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from cloud.registry.client.client import RegistryClient
+from cloud.registry.documents import ModelVersion
+from cloud.registry.trust import edits
+from shared.errors import NotTrusted, Unknown
+from shared.trust.names import (
+    ROOTS_MAX,
+    SNAPSHOT_BYTES_MAX,
+    TIMESTAMP_BYTES_MAX,
+    bytes_max,
+    file_name,
+    model_role,
+)
+from shared.trust.tuf_api import CryptoSigner
+
+RELEASE_DAYS: Final = 365.0
+"""For which a model's releases are believed, unless the signer says otherwise."""
+
+
+async def published(registry: RegistryClient, role: str) -> bytes | None:
+    """The newest published metadata of `root`, `targets` or a model's role; None where there is none.
+
+    Checked for form alone: whoever signs looks at what he signs, and the registry and every device
+    check all signatures.
+    """
+    if role == "root":
+        return await _newest_root(registry)
+    content = await registry.trust_file("timestamp.json", TIMESTAMP_BYTES_MAX)
+    if content is None:
+        return None
+    timestamp = edits.read(content, "timestamp", "timestamp.json").signed
+    name = file_name("snapshot", timestamp.snapshot_meta.version)
+    content = await registry.trust_file(name, SNAPSHOT_BYTES_MAX)
+    if content is None:
+        raise Unknown(f"{name}: the registry names it and has it not; ask again")
+    meta = edits.read(content, "snapshot", name).signed.meta.get(f"{role}.json")
+    if meta is None:
+        return None
+    name = file_name(role, meta.version)
+    content = await registry.trust_file(name, bytes_max(role))
+    if content is None:
+        raise Unknown(f"{name}: the registry names it and has it not; ask again")
+    return content
+
+
+async def signed_release(
+    registry: RegistryClient,
+    version: ModelVersion,
+    signers: Sequence[CryptoSigner],
+    now: datetime,
+    days: float = RELEASE_DAYS,
+) -> dict[str, object]:
+    """The model's role with this version as its newest release, as JSON."""
+    role = model_role(version.model)
+    before = await published(registry, role)
+    content = edits.with_release(
+        before, version.model, version.version, version.manifest, now, days
+    )
+    return _signed(content, role, signers)
+
+
+async def signed_retirement(
+    registry: RegistryClient,
+    version: ModelVersion,
+    signers: Sequence[CryptoSigner],
+    now: datetime,
+    days: float = RELEASE_DAYS,
+) -> dict[str, object]:
+    """The model's role without this version, as JSON. Raises `Unknown` where it is not in it."""
+    role = model_role(version.model)
+    before = await published(registry, role)
+    if before is None:
+        raise Unknown(f"{version.model} {version.version}: no signed metadata names it")
+    content = edits.without_release(before, version.model, version.version, now, days)
+    return _signed(content, role, signers)
+
+
+def _signed(content: bytes, role: str, signers: Sequence[CryptoSigner]) -> dict[str, object]:
+    tree = json.loads(edits.sign(content, role, signers))
+    assert isinstance(tree, dict)
+    return tree
+
+
+async def _newest_root(registry: RegistryClient) -> bytes | None:
+    newest: bytes | None = None
+    for version in range(1, ROOTS_MAX + 1):
+        name = file_name("root", version)
+        content = await registry.trust_file(name, bytes_max("root"))
+        if content is None:
+            return newest
+        if edits.read(content, "root", name).signed.version != version:
+            raise NotTrusted(f"{name}: holds another version")
+        newest = content
+    return newest

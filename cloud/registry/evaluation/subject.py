@@ -49,8 +49,7 @@ class Subject:
 
     def __init__(self, process: asyncio.subprocess.Process, limit_s: float) -> None:
         self._process = process
-        self._limit_s = limit_s
-        self._deadline = asyncio.get_running_loop().time() + limit_s
+        self._limit_s = self._left_s = limit_s
         self._said = b""
         assert process.stdin is not None
         assert process.stdout is not None
@@ -62,7 +61,7 @@ class Subject:
     @classmethod
     @asynccontextmanager
     async def started(cls, limit_s: float) -> AsyncIterator["Subject"]:
-        """`limit_s` is for all that it is asked. It is gone, by force, when the block ends."""
+        """`limit_s` is for all that it is asked, while it is asked. It is gone, by force, when the block ends."""
         path = os.pathsep.join(part for part in sys.path if part)
         kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
         process = await asyncio.create_subprocess_exec(
@@ -95,8 +94,10 @@ class Subject:
         return reply
 
     async def _reply(self, request: Request) -> Reply:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout(self._left_s):
                 self._requests.write(request.model_dump_json().encode() + b"\n")
                 await self._requests.drain()
                 line = await self._replies.readline()
@@ -108,6 +109,7 @@ class Subject:
             ) from error
         except (ConnectionError, ValueError):  # gone; or a line without an end
             line = b""
+        self._left_s -= loop.time() - began
         if not line.endswith(b"\n"):
             raise ModelBroke(await self._how_it_ended(_DOING[request.do]))
         try:

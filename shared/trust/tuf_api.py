@@ -4,6 +4,8 @@
 `requirements.lock` holds the version that the tests here passed with.
 """
 
+from typing import Any
+
 from securesystemslib.signer import (  # type: ignore[attr-defined]  # as below
     CryptoSigner,
     Key,
@@ -27,7 +29,11 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]  # re-exports, unma
 from tuf.ngclient._internal.trusted_metadata_set import TrustedMetadataSet
 from tuf.ngclient.config import EnvelopeType
 
+AnyMetadata = Metadata[Any]
+"""Of whichever role was asked for."""
+
 __all__ = [
+    "AnyMetadata",
     "CryptoSigner",
     "DelegatedRole",
     "Delegations",

@@ -20,6 +20,7 @@ from shared.trust.names import (
     target_path,
 )
 from shared.trust.tuf_api import (
+    AnyMetadata,
     CryptoSigner,
     DelegatedRole,
     Delegations,
@@ -44,7 +45,7 @@ class Holders:
     threshold: int = 1
 
 
-def read(content: bytes, role: str, where: str) -> Metadata:  # type: ignore[type-arg]  # by role
+def read(content: bytes, role: str, where: str) -> AnyMetadata:
     """Checked for form, not for who signed it. Raises `Malformed`, `TooLarge`."""
     profile.check(content, role, where)
     return Metadata.from_bytes(content)
@@ -224,7 +225,7 @@ def _meta_file(version: int, content: bytes) -> MetaFile:
     return MetaFile.from_data(version, content, ["sha256"])
 
 
-def _checked(metadata: "Metadata", role: str) -> bytes:  # type: ignore[type-arg]  # by role
+def _checked(metadata: AnyMetadata, role: str) -> bytes:
     """Never hand out what devices would refuse."""
     content = metadata.to_bytes()
     profile.check(content, role, f"new {role}")

@@ -48,25 +48,31 @@ def sign_head(head: Head, signers: Sequence[CryptoSigner]) -> str:
 def verify_head(head: Head, signature: str, root: Root) -> None:
     """That the home under this root vouches for this head. Raises `NotTrusted`, `Malformed`.
 
-    A head of another epoch than the root's is refused: a lower one is an old home's, a higher one
-    needs the root that says so first.
+    The head may be of a lower epoch: a home vouches for the whole of its log, and an old home has
+    none of the root's keys. A higher epoch needs the root that says so first.
     """
-    epoch = epoch_of(root)
-    if head.epoch != epoch:
+    if head.epoch > (epoch := epoch_of(root)):
         raise NotTrusted(
-            f"log head {head.seq}: of epoch {head.epoch}, the trusted root says {epoch}; "
-            + ("it is an old home's" if head.epoch < epoch else "fetch the newer root first")
+            f"log head {head.seq}: of epoch {head.epoch}, the trusted root says {epoch}; fetch the "
+            "newer root first"
         )
-    envelope = _envelope(head)
-    for one in _parse(signature).signatures:
-        envelope.signatures[one.keyid] = Signature(one.keyid, one.sig)
-    role = root.roles["snapshot"]
-    try:
-        envelope.verify([root.keys[keyid] for keyid in role.keyids], role.threshold)
-    except (VerificationError, UnverifiedSignatureError, ValueError) as error:
+    if not is_signed(root, head, signature):
         raise NotTrusted(
             f"log head {head.seq}: not signed by the snapshot key of root {root.version}"
-        ) from error
+        )
+
+
+def is_signed(root: Root, head: Head, signature: str) -> bool:
+    """Whether enough of the root's snapshot keys signed this head; says nothing of its epoch."""
+    envelope = _envelope(head)
+    role = root.roles["snapshot"]
+    try:
+        for one in _parse(signature).signatures:
+            envelope.signatures[one.keyid] = Signature(one.keyid, one.sig)
+        envelope.verify([root.keys[keyid] for keyid in role.keyids], role.threshold)
+    except (Malformed, VerificationError, UnverifiedSignatureError, ValueError):
+        return False
+    return True
 
 
 def _parse(signature: str) -> _Signatures:

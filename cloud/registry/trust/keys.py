@@ -39,9 +39,9 @@ def create_key(path: Path, password: bytes | None) -> CryptoSigner:
         PrivateFormat.PKCS8,
         BestAvailableEncryption(password) if password else NoEncryption(),
     )
-    _write_new(path, content, 0o600)
+    write_new(path, content, 0o600)
     signer = CryptoSigner(private)
-    _write_new(path.with_suffix(".pub"), public_pem(signer.public_key), 0o644)
+    write_new(path.with_suffix(".pub"), public_pem(signer.public_key), 0o644)
     return signer
 
 
@@ -132,7 +132,8 @@ def _read_secret(path: Path) -> bytes:
         return file.read(_BYTES_MAX)
 
 
-def _write_new(path: Path, content: bytes, mode: int) -> None:
+def write_new(path: Path, content: bytes, mode: int) -> None:
+    """Durable when this returns. Raises `Conflict` where there is one, `Unavailable`."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

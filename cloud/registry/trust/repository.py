@@ -1,0 +1,284 @@
+"""What this registry publishes: new metadata made ready as commands for the catalog.
+
+Nothing here changes the catalog. A caller holds `turn`, prepares, applies `Prepared.commands` in
+one transaction (with the release that they belong to), and settles:
+
+    async with repository.turn:
+        prepared = await repository.prepare_release(...)
+        await apply_all([*prepared.commands, Release(...)])
+        await repository.settle(prepared)
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cloud.registry.catalog.commands import PublishTrust
+from cloud.registry.documents import Head, StoredFile
+from cloud.registry.trust import edits, heads, online
+from cloud.registry.trust.acceptance import Published, Waiting, admit, judge
+from cloud.registry.trust.published_files import (
+    Found,
+    PublishedFiles,
+    TrustArtifacts,
+    TrustCatalog,
+    off_loop,
+)
+from cloud.registry.trust.release_changes import check_releases
+from cloud.registry.trust.settings import TrustSettings
+from cloud.registry.trust.staging import Staging
+from cloud.registry.trust.status import TrustStatus, status_of
+from shared.errors import Unknown
+from shared.trust.names import file_name, model_of, model_role, parse_role
+from shared.trust.tuf_api import CryptoSigner, Root
+from shared.trust.walk import releases_of
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """To be applied in one transaction, in this order. No commands: nothing is published yet."""
+
+    commands: tuple[PublishTrust, ...]
+    versions: Mapping[str, int]  # by role
+    waiting: tuple[Waiting, ...] = ()  # staged, for more signatures
+    number: int | None = None  # of the release that it names
+
+
+class Repository:
+    """Belongs to one event loop. Raises `Unavailable` from anywhere while a store is away."""
+
+    def __init__(
+        self,
+        settings: TrustSettings,
+        catalog: TrustCatalog,
+        artifacts: TrustArtifacts,
+        folder: Path,
+        signers: Mapping[str, CryptoSigner],
+    ) -> None:
+        """`folder`: for staged files, this registry's own. `signers`: by key id, from
+        `load_signers`; a replica has none.
+        """
+        self.turn = asyncio.Lock()
+        self._settings = settings
+        self._artifacts = artifacts
+        self._files = PublishedFiles(catalog, artifacts)
+        self._staging = Staging(folder / "staged", settings.staged_max)
+        self._signers = dict(signers)
+        self._root: Root | None = None
+
+    async def start(self) -> None:
+        """Read the root, so that `sign_head` can be called."""
+        found = await self._files.metadata("root")
+        self._root = None if found is None else found.signed
+
+    async def prepare(self, handed_in: Mapping[str, bytes], now: datetime) -> Prepared:
+        """Metadata by role, from people: staged until signed by enough, then ready all together.
+
+        Of a model's role only its signatures and expiry may change here; a release has its own way.
+        Raises `Malformed`, `TooLarge`, `NotTrusted`, `Conflict`, `Overloaded`.
+        """
+        waiting = await off_loop(self._staging.read)
+        found = await self._files.read({parse_role(role) for role in handed_in} | set(waiting))
+        staged = await self._clean(found.published)
+        for role in sorted(
+            handed_in, key=lambda role: (model_of(role) is not None, role != "root")
+        ):
+            content = await off_loop(admit, handed_in[role], role, found.published, staged, now)
+            if (model := model_of(role)) is not None:
+                before = found.published.models.get(role)
+                check_releases(before, edits.read(content, role, role), model)
+            staged[role] = content
+        for role in handed_in:
+            await off_loop(self._staging.write, role, staged[role])
+        mine = {
+            role: content
+            for role, content in staged.items()
+            if _keeps_releases(role, content, found.published)
+        }
+        verdict = await off_loop(judge, found.published, mine, set(self._signers), now)
+        ready = {role: mine[role] for role in verdict.ready}
+        if not ready:
+            return Prepared((), {}, verdict.waiting)
+        return await self._ready(found, ready, now, waiting=verdict.waiting)
+
+    async def prepare_release(
+        self,
+        model: str,
+        version: str,
+        manifest: StoredFile,
+        metadata: bytes | None,
+        now: datetime,
+    ) -> Prepared:
+        """A model's role that names this version as its newest. `metadata`: signed by the operator;
+        None: this registry signs, where it has a release key.
+
+        Raises as `prepare`; `NotTrusted` without metadata and without the key.
+        """
+        role = model_role(model)
+        found = await self._files.read({role})
+        if metadata is None:
+            before = await self._files.newest(role)
+            metadata = edits.with_release(
+                before, model, version, manifest, now, self._settings.model_days
+            )
+            metadata = self._sign_release(metadata, role, found.published)
+        return await self._change(found, model, metadata, now, releasing=(version, manifest))
+
+    async def prepare_retire(
+        self, model: str, version: str, metadata: bytes | None, now: datetime
+    ) -> Prepared:
+        """As `prepare_release`, without this version."""
+        role = model_role(model)
+        found = await self._files.read({role})
+        if metadata is None:
+            before = await self._files.newest(role)
+            if before is None:
+                raise Unknown(f"{role}: nothing of {model} is released")
+            metadata = edits.without_release(before, model, version, now, self._settings.model_days)
+            metadata = self._sign_release(metadata, role, found.published)
+        return await self._change(found, model, metadata, now, retiring=version)
+
+    async def prepare_tick(self, now: datetime) -> Prepared:
+        """A new timestamp, and snapshot, where the published ones run out or fit no more.
+
+        Raises `Unknown` before the first root, `NotTrusted` without the online keys.
+        """
+        return await self._ready(await self._files.read(set()), {}, now)
+
+    async def settle(self, prepared: Prepared) -> None:
+        """After the commands have been applied: what was staged for them is done with."""
+        for role in prepared.versions:
+            await off_loop(self._staging.remove, role)
+        if "root" in prepared.versions:
+            await self.start()
+
+    async def discard(self, role: str) -> None:
+        """Forget what is staged for a role."""
+        await off_loop(self._staging.remove, parse_role(role))
+
+    async def due(self, now: datetime) -> datetime:
+        """When `prepare_tick` will have something to do."""
+        return online.due(await self._files.newest("timestamp"), self._settings, now)
+
+    async def root(self) -> bytes | None:
+        """The newest published root; None before the first."""
+        return await self._files.newest("root")
+
+    def sign_head(self, head: Head) -> str:
+        """As the home; from any thread, after `start`. Raises `NotTrusted` without the root's
+        snapshot keys, `Unknown` before the first root.
+        """
+        root = self._root
+        if root is None:
+            raise Unknown("no root of trust is here; hand in the first root and targets")
+        return heads.sign_head(
+            head, edits.signers_of(root.roles["snapshot"], self._signers, "log head")
+        )
+
+    async def status(self, now: datetime) -> TrustStatus:
+        """For people and metrics: every published role, soonest expiry first, and what is staged."""
+        staged = await off_loop(self._staging.read)
+        found = await self._files.read(set(staged), all_models=True)
+        return await off_loop(status_of, found, staged, set(self._signers), now)
+
+    async def _change(
+        self,
+        found: Found,
+        model: str,
+        metadata: bytes,
+        now: datetime,
+        *,
+        releasing: tuple[str, StoredFile] | None = None,
+        retiring: str | None = None,
+    ) -> Prepared:
+        role, published = model_role(model), found.published
+        staged = await self._clean(published)
+        content = await off_loop(admit, metadata, role, published, staged, now)
+        after = edits.read(content, role, role)
+        before = published.models.get(role)
+        check_releases(before, after, model, releasing=releasing, retiring=retiring)
+        number = None
+        if releasing is not None:
+            named = releases_of(after.signed, model)
+            number = next(one.number for one in named if one.version == releasing[0])
+        verdict = await off_loop(judge, published, {role: content}, set(self._signers), now)
+        if not verdict.ready:
+            await off_loop(self._staging.write, role, content)
+            return Prepared((), {}, verdict.waiting, number)
+        return await self._ready(found, {role: content}, now, number=number)
+
+    async def _ready(
+        self,
+        found: Found,
+        ready: Mapping[str, bytes],
+        now: datetime,
+        *,
+        waiting: tuple[Waiting, ...] = (),
+        number: int | None = None,
+    ) -> Prepared:
+        """The commands for these roles, and the snapshot and timestamp that go with them."""
+        if "root" in ready:
+            root: Root = edits.read(ready["root"], "root", "root").signed
+        elif found.published.root is not None:
+            root = found.published.root.signed
+        else:
+            raise Unknown("no root of trust is here; hand in the first root and targets")
+        changed = {role: content for role, content in ready.items() if role != "root"}
+        files = dict(ready) | await off_loop(
+            lambda: online.resigned(
+                root,
+                changed,
+                found.snapshot,
+                found.timestamp,
+                self._signers,
+                self._settings,
+                now,
+                root_changed="root" in ready,
+            )
+        )
+        commands, versions = [], {}
+        for role in sorted(files, key=_order):
+            content = files[role]
+            versions[role] = version = edits.read(content, role, role).signed.version
+            sha256 = await self._artifacts.put_bytes(content)
+            file = StoredFile(path=file_name(role, version), sha256=sha256, bytes=len(content))
+            commands.append(PublishTrust(role, version, file))
+        return Prepared(tuple(commands), versions, waiting, number)
+
+    def _sign_release(self, content: bytes, role: str, published: Published) -> bytes:
+        delegations = None if published.targets is None else published.targets.signed.delegations
+        if delegations is None or not delegations.roles or role not in delegations.roles:
+            raise Unknown(
+                f"{role}: the targets delegate no such model yet; have it delegated with the "
+                "targets key (hybridge registry keys)"
+            )
+        holders = delegations.roles[role]
+        return edits.sign(content, role, edits.signers_of(holders, self._signers, role))
+
+    async def _clean(self, published: Published) -> dict[str, bytes]:
+        """What is staged, less what has been published since (a crash before `settle`)."""
+        staged = await off_loop(self._staging.read)
+        for role, content in list(staged.items()):
+            version = edits.read(content, role, role).signed.version
+            before = published.of(role)
+            if before is not None and version <= before.signed.version:
+                await off_loop(self._staging.remove, role)
+                del staged[role]
+        return staged
+
+
+def _order(role: str) -> tuple[int, str]:
+    """The root after what it vouches for; the timestamp, which leads to all, at last."""
+    last = {"targets": 1, "snapshot": 2, "root": 3, "timestamp": 4}
+    return last.get(role, 0), role
+
+
+def _keeps_releases(role: str, content: bytes, published: Published) -> bool:
+    model = model_of(role)
+    if model is None:
+        return True
+    before = published.models.get(role)
+    after = releases_of(edits.read(content, role, role).signed, model)
+    return after == (() if before is None else releases_of(before.signed, model))

@@ -37,6 +37,10 @@ class Copier:
                     workers.create_task(self._work(peer, todo, gone))
         except BaseExceptionGroup as group:
             raise _first(group) from group
+        if gone:  # of versions that were deleted since, and metadata that newer took the place of
+            log.info(
+                "artifacts_gone", extra={"count": len(gone), "first": min(gone), "home": peer.url}
+            )
         return frozenset(gone)
 
     async def _work(
@@ -47,7 +51,6 @@ class Copier:
                 await self._one(peer, sha256, size)
             except Unknown:
                 gone.add(sha256)
-                log.warning("artifact_gone", extra={"sha256": sha256, "home": peer.url})
             self.missing -= 1
 
     async def _one(self, peer: Peer, sha256: str, size: int | None) -> None:

@@ -148,7 +148,7 @@ def step(state: Follower, event: Event, now: float, rng: Rng) -> Step:
             if state.phase in {"forked", "ingesting"}:
                 return state, ()  # what is being ingested was signed when it was judged
             return _ask(replace(state, at=0, followed=False, entries=()), now)
-    if event.generation != state.generation:
+    if event.generation != state.generation or state.phase in {"forked", "pausing"}:
         return state, ()
     match event:
         case Answered():

@@ -83,12 +83,17 @@ def _broken(own: Head, answer: LogAnswer) -> Unfit | None:
     first = answer.entries[0]
     if first.seq != own.seq + 1:
         return Unfit("gap", f"asked for what is after {own.seq}, got {first.seq}")
+    # where it hangs on another entry, how its epoch began cannot be seen from here
+    start = own if first.previous == own.sha256 else _before(first)
     try:
-        end = verify_chain(own.model_copy(update={"sha256": first.previous}), answer.entries)
+        end = verify_chain(start, answer.entries)
     except Refused as error:
         return Unfit("broken", str(error))
-    if end != answer.head:
-        return Unfit(
-            "broken", f"the signed head is {answer.head.seq}, the entries end at {end.seq}"
-        )
+    head = answer.head
+    if (end.seq, end.sha256) != (head.seq, head.sha256) or end.epoch > head.epoch:
+        return Unfit("broken", f"the signed head is {head.seq}, the entries end at {end.seq}")
     return None
+
+
+def _before(entry: Entry) -> Head:
+    return Head(epoch=entry.epoch, seq=entry.seq - 1, sha256=entry.previous)

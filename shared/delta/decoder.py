@@ -10,6 +10,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from shared.delta.differences import Differences
 from shared.delta.header import (
     HEADER_BYTES,
     LITERAL,
@@ -54,7 +55,8 @@ def apply(old: bytes, delta: bytes, *, bytes_max: int, sha256: str) -> bytes:
 
 
 def _rebuild(old: NDArray[np.uint8], delta: bytes, header: Header) -> NDArray[np.uint8]:
-    operations, differences, literals = _frames(delta, header)
+    operations, codes, others, literals = _frames(delta, header)
+    differences = Differences(codes.fill, others.fill, header.difference_bytes)
     new = np.empty(header.new_bytes, np.uint8)
     at = 0
     for operation in _operations(operations, header):
@@ -63,10 +65,9 @@ def _rebuild(old: NDArray[np.uint8], delta: bytes, header: Header) -> NDArray[np
         if operation.offset is None:
             literals.fill(part)
         else:
-            differences.fill(part)
-            np.add(part, old[operation.offset : operation.offset + operation.length], out=part)
-    differences.end()
-    literals.end()
+            differences.add(part, old[operation.offset : operation.offset + operation.length])
+    for frame in (codes, others, literals):
+        frame.end()
     return new
 
 
@@ -88,7 +89,7 @@ def _operations(frame: "_Frame", header: Header) -> list[Operation]:
 
 def _frames(delta: bytes, header: Header) -> "list[_Frame]":
     view, at, frames = memoryview(delta), HEADER_BYTES, []
-    for size in (header.packed_operations, header.packed_differences, header.packed_literals):
+    for size in header.packed:
         frames.append(_Frame(view[at : at + size]))
         at += size
     return frames

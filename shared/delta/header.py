@@ -13,7 +13,7 @@ OPERATION_BYTES: Final = 16
 OPERATIONS_MAX: Final = 1 << 17  # 2 MiB of them; an encoder coalesces neighbours
 WINDOW_LOG: Final = 23  # 8 MiB: what decompressing may take beside the two files
 
-_FIELDS = struct.Struct("<7sB32s32sQQQIIQQ")
+_FIELDS = struct.Struct("<7sB32s32s8Q")
 HEADER_BYTES: Final = _FIELDS.size
 
 
@@ -27,9 +27,7 @@ class Header:
     new_bytes: int
     literal_bytes: int
     operations: int
-    packed_operations: int  # compressed sizes, as are the next two
-    packed_differences: int
-    packed_literals: int
+    packed: tuple[int, int, int, int]  # compressed sizes of operations, codes, others, literals
 
     @property
     def difference_bytes(self) -> int:
@@ -38,8 +36,7 @@ class Header:
     def pack(self) -> bytes:
         return _FIELDS.pack(
             MAGIC, VERSION, self.old_sha256, self.new_sha256, self.old_bytes, self.new_bytes,
-            self.literal_bytes, self.operations, self.packed_operations,
-            self.packed_differences, self.packed_literals,
+            self.literal_bytes, self.operations, *self.packed,
         )  # fmt: skip
 
 
@@ -47,19 +44,19 @@ def parse_header(delta: bytes, bytes_max: int) -> Header:
     """Raises `Malformed`, or `TooLarge` when the new file would have more than `bytes_max`."""
     if len(delta) < HEADER_BYTES or delta[: len(MAGIC)] != MAGIC:
         raise Malformed("not a delta: fetch it again, or fetch the whole file")
-    _, version, *fields = _FIELDS.unpack_from(delta)
+    _, version, old, new, old_bytes, new_bytes, literal_bytes, operations, a, b, c, d = (
+        _FIELDS.unpack_from(delta)
+    )
     if version != VERSION:
         raise Malformed(f"a delta of format {version}, this program reads {VERSION}: update it")
-    header = Header(*fields)
+    header = Header(old, new, old_bytes, new_bytes, literal_bytes, operations, (a, b, c, d))
     if header.new_bytes > bytes_max:
         raise TooLarge(f"the delta makes {header.new_bytes} bytes; at most {bytes_max} here")
     if header.operations > OPERATIONS_MAX:
         raise TooLarge(f"the delta has {header.operations} operations; at most {OPERATIONS_MAX}")
-    packed = header.packed_operations + header.packed_differences + header.packed_literals
-    if HEADER_BYTES + packed != len(delta):
-        raise Malformed(
-            f"the delta has {len(delta)} bytes, by its header {HEADER_BYTES + packed}: fetch it again"
-        )
+    stated = HEADER_BYTES + sum(header.packed)
+    if stated != len(delta):
+        raise Malformed(f"the delta has {len(delta)} bytes, by its header {stated}: fetch it again")
     if header.literal_bytes > header.new_bytes:
         raise Malformed("the delta has more literals than the new file has bytes: fetch it again")
     return header

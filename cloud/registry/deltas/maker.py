@@ -28,16 +28,16 @@ class DeltaMaker:
                 new = await self._artifacts.read(to_sha256, limit)
             except TooLarge:
                 return None
-            delta = await asyncio.to_thread(_packed, old, new, to_sha256, self._settings.level)
+            delta = await asyncio.to_thread(_packed, old, new, to_sha256)
             if delta is None:
                 return None
             sha256 = await self._artifacts.put_bytes(delta)
         return Delta(from_sha256=from_sha256, to_sha256=to_sha256, sha256=sha256, bytes=len(delta))
 
 
-def _packed(old: bytes, new: bytes, new_sha256: str, level: int) -> bytes | None:
+def _packed(old: bytes, new: bytes, new_sha256: str) -> bytes | None:
     """What is published has been applied once."""
-    delta = encode(old, new, level)
+    delta = encode(old, new)
     if not worth_it(len(delta), compressed_bytes(new)):
         return None
     apply(old, delta, bytes_max=len(new), sha256=new_sha256)

@@ -1,0 +1,1 @@
+"""`make bench-registry`: the registry beside what it could be compared with."""

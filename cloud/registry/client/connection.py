@@ -17,8 +17,8 @@ from cloud.registry.client.retrying import Tries, after_failure
 from cloud.registry.client.settings import ClientSettings
 from shared.errors import Disconnected, HybridgeError, Malformed, ReadOnly, TooLarge
 
-Body = Callable[[], AsyncIterator[bytes]]
-"""Gives the same bytes at each call: a body is sent again after a cut."""
+Body = bytes | Callable[[], AsyncIterator[bytes]]
+"""Whole, or what gives it at each call: a body is sent again after a cut."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "PATCH"})
 _AWAY_S: Final = 30.0  # a URL that failed is asked after the others for so long
 _NOT_REACHED: Final = (
@@ -91,7 +91,7 @@ class Connection:
             headers["Content-Type"] = "application/json"
         answer = await self.call(
             method, path, query=query, headers=headers, body=None if content is None
-            else _whole(content), length=None if content is None else len(content),
+            else content, length=None if content is None else len(content),
             is_repeatable=is_repeatable,
         )  # fmt: skip
         return parsed(answer, f"{self.urls[0]}{path}") if answer.body else None
@@ -107,7 +107,7 @@ class Connection:
         length: int | None = None,
         is_repeatable: bool | None = None,
     ) -> Answer:
-        """Call until there is an answer below 400, or no more patience.
+        """Call until there is an answer of success, or no more patience.
 
         Raises:
             Refused: whatever class and words the registry gave it.
@@ -157,7 +157,7 @@ class Connection:
                     return found, True
                 continue
             self._away_until.pop(url, None)
-            if answer.status < HTTPStatus.BAD_REQUEST:
+            if answer.status < HTTPStatus.MULTIPLE_CHOICES:
                 return answer, False
             found = error_of(answer, url + path)
             if not isinstance(found, ReadOnly):
@@ -174,7 +174,7 @@ class Connection:
     ) -> aiohttp.ClientResponse:
         return await self.session.request(
             method, URL(url, encoded=True), headers=headers, allow_redirects=False,
-            data=None if body is None else body(),
+            data=body() if callable(body) else body,
         )  # fmt: skip
 
     async def _whole_answer(self, response: aiohttp.ClientResponse) -> Answer:
@@ -229,10 +229,3 @@ def key_header(key: str | None) -> dict[str, str]:
 def quoted(part: str) -> str:
     """One segment of a path, whatever it holds."""
     return quote(part, safe="")
-
-
-def _whole(content: bytes) -> Body:
-    async def once() -> AsyncIterator[bytes]:
-        yield content
-
-    return once

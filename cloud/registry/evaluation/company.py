@@ -72,14 +72,18 @@ def _boundaries(takings: Sequence[Taking]) -> None:
     winners = _winners(reference.boundary)
     for taking in takings:
         assert taking.boundary is not None
-        finite = np.isfinite(taking.boundary).reshape(len(BOUNDARIES), -1).all(axis=1)
-        agrees: NDArray[np.bool_] = np.equal(_winners(taking.boundary), winners)
+        finite = [bool(np.isfinite(answer).all()) for answer in taking.boundary]
+        theirs = _winners(taking.boundary)
         found = tuple(
-            Boundary(name=name, finite=bool(is_finite), agrees=bool(is_finite and same))
-            for name, is_finite, same in zip(BOUNDARIES, finite, agrees, strict=True)
+            Boundary(
+                name=name,
+                finite=finite[at],
+                agrees=finite[at] and bool(theirs[at] == winners[at]),
+            )
+            for at, name in enumerate(BOUNDARIES)
         )
         taking.robustness = taking.robustness.model_copy(update={"boundary": found})
-        taking.metrics["boundary"] = float((finite & agrees).mean())
+        taking.metrics["boundary"] = sum(one.agrees for one in found) / len(found)
 
 
 def _winners(answers: Floats) -> NDArray[np.intp]:

@@ -10,11 +10,9 @@ from cloud.registry.evaluation.hardware import this_hardware
 from cloud.registry.evaluation.page import render
 from cloud.registry.evaluation.rules import parse
 from cloud.registry.evaluation.settings import EvaluationSettings
-from cloud.registry.evaluation.verdict import Verdict, decide
+from cloud.registry.evaluation.verdict import Verdict, decide, plain
 from cloud.registry.evaluation.workspace import Store, Workspace
 from shared.errors import HybridgeError
-
-_WHY_MAX = 2000
 
 
 class Artifacts(Store, Protocol):
@@ -54,13 +52,11 @@ async def evaluate(
 
 def broken(claimed: Evaluation, why: str, hardware: Hardware | None) -> Evaluation:
     """It could not be measured."""
-    return claimed.model_copy(
-        update={"state": "broken", "why": why[:_WHY_MAX], "hardware": hardware}
-    )
+    return claimed.model_copy(update={"state": "broken", "why": plain(why), "hardware": hardware})
 
 
 def _bad_bundle(error: BadBundle) -> Verdict:
-    why = str(error)[:_WHY_MAX]
+    why = plain(str(error))
     result = RuleResult(rule="is a bundle that opens", variant="", holds=False, why=why)
     return Verdict("failed", why, (result,))
 

@@ -28,7 +28,7 @@ from cloud.registry.evaluation.rule_value import value
 
 __all__ = ["Judgement", "NoCurrent", "Rule", "judge", "parse"]
 
-_TEXT_MAX = 1000
+_TEXT_MAX = 400
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = MappingProxyType({
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,

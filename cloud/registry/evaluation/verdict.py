@@ -1,5 +1,6 @@
 """From figures to passed or failed, each reason in words. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,6 +12,8 @@ from cloud.registry.evaluation.metric_names import METRICS
 from cloud.registry.evaluation.rules import NoCurrent, Rule, judge
 
 _WHY_MAX = 2000
+_RESULTS_CHARACTERS_MAX = 80_000  # all go into one entry of the log, which has 256 KiB
+_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")  # what the log does not take
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +122,35 @@ def _of_current(
     return beside.metrics, beside.missing
 
 
-def _summed_up(results: tuple[RuleResult, ...]) -> Verdict:
+def _summed_up(results: Sequence[RuleResult]) -> Verdict:
     failing = [result for result in results if not result.holds]
+    kept = _kept(results)
     if failing:
         words = "; ".join(f"{r.variant}: {r.rule}: {r.why}" for r in failing)
-        return Verdict("failed", _short(words), results)
+        return Verdict("failed", plain(words), kept)
     variants = ", ".join(sorted({result.variant for result in results}))
-    return Verdict("passed", _short(f"all {len(results)} rules hold on {variants}"), results)
+    return Verdict("passed", plain(f"all {len(results)} rules hold on {variants}"), kept)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _WHY_MAX else f"{text[: _WHY_MAX - 3]}..."
+def _kept(results: Sequence[RuleResult]) -> tuple[RuleResult, ...]:
+    """What fits, the failing ones before the others, in their order."""
+    plain_ones = [one.model_copy(update={"why": plain(one.why)}) for one in results]
+    room = _RESULTS_CHARACTERS_MAX
+    kept: set[int] = set()
+    for at in sorted(range(len(plain_ones)), key=lambda at: plain_ones[at].holds):
+        room -= len(plain_ones[at].rule) + len(plain_ones[at].why)
+        if room < 0:
+            break
+        kept.add(at)
+    found = [plain_ones[at] for at in sorted(kept)]
+    if left := [one for at, one in enumerate(plain_ones) if at not in kept]:
+        holds = all(one.holds for one in left)
+        rule = f"and {len(left)} more"
+        found.append(RuleResult(rule=rule, variant="", holds=holds, why="no room for them here"))
+    return tuple(found)
+
+
+def plain(text: str) -> str:
+    """One line, as the log takes it: an engine may have said anything."""
+    line = _ODD.sub(" ", text)
+    return line if len(line) <= _WHY_MAX else f"{line[: _WHY_MAX - 3]}..."

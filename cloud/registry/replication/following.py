@@ -11,8 +11,8 @@ from typing import assert_never
 from cloud.registry.artifacts.artifacts import Artifacts
 from cloud.registry.catalog.catalog import Catalog
 from cloud.registry.documents import Entry, Head
-from cloud.registry.replication.entry_artifacts import artifacts_of
 from cloud.registry.replication.copier import Copier
+from cloud.registry.replication.entry_artifacts import artifacts_of
 from cloud.registry.replication.follower import (
     Answered,
     Ask,

@@ -22,7 +22,7 @@ from shared.errors import Malformed, ReadOnly, Unknown
 log = logging.getLogger(__name__)
 
 FOLDER = "replication"
-_ROOT_BYTES_MAX = 256 * 1024
+ROOT_BYTES_MAX = 256 * 1024
 
 
 class Replication:
@@ -178,7 +178,7 @@ class Replication:
     def _root_from_file(self, pinned: Path) -> TrustedRoot:
         try:
             with pinned.open("rb") as file:
-                content = file.read(_ROOT_BYTES_MAX)
+                content = file.read(ROOT_BYTES_MAX)
         except OSError as error:
             raise Malformed(
                 f"home.root {pinned}: {error.strerror}; put the home's first root there (its "
@@ -194,6 +194,6 @@ class Replication:
     async def _own_root(self, version: int) -> bytes | None:
         try:
             file = await asyncio.to_thread(self._catalog.trust_file, "root", version)
-            return await self._artifacts.read(file.sha256, _ROOT_BYTES_MAX)
+            return await self._artifacts.read(file.sha256, ROOT_BYTES_MAX)
         except Unknown:
             return None

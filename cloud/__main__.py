@@ -1,59 +1,31 @@
-"""`hybridge-cloud serve`: run one cloud worker until SIGTERM."""
+"""`hybridge-cloud serve|registry`: run one cloud worker, or a registry, until SIGTERM."""
 
 import argparse
-import asyncio
 import json
-import logging
-import os
-import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from cloud.config import Config, load, parse
-from shared.errors import HybridgeError, Malformed
+from cloud.registry import command as registry_command
+from cloud.running import EXIT_FORCED, on_signals, run
+from shared.errors import Malformed
 from shared.logs import set_up
-
-log = logging.getLogger(__name__)
-
-_EXIT_FORCED = 128 + signal.SIGTERM
-
-
-class Stoppable(Protocol):
-    """A `Service`, or the `Parent` of several."""
-
-    @property
-    def stopping(self) -> bool: ...
-
-    def stop(self) -> None: ...
-
-    def read_again(self) -> None: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 after a clean drain, 1 when cut or a part died, 2 for wrong settings or usage."""
     argv = sys.argv[1:] if argv is None else argv
     arguments = _parser().parse_args(argv)
+    if arguments.command == registry_command.NAME:
+        return registry_command.main(arguments)
     try:
         config = _config(arguments)
     except Malformed as error:
         print(f"hybridge-cloud: {error}", file=sys.stderr)  # noqa: T201  before there is a log
         return 2
     set_up(config.log_level)
-    try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return 0 if runner.run(_serve(config, argv, is_child=arguments.child)) else 1
-    except HybridgeError as error:
-        log.error("cloud_not_started", extra={"why": str(error)})  # noqa: TRY400  words suffice
-        return 1
-    except BaseExceptionGroup as group:
-        ours, bugs = group.split(HybridgeError)
-        for leaf in _leaves(ours):
-            log.error("part_died", extra={"why": str(leaf)})  # noqa: TRY400  words suffice
-        if bugs is not None:
-            log.exception("part_died", exc_info=bugs)
-        return 1
+    return run(lambda: _serve(config, argv, is_child=arguments.child), "cloud_not_started")
 
 
 async def _serve(config: Config, argv: Sequence[str], *, is_child: bool) -> bool:
@@ -63,46 +35,16 @@ async def _serve(config: Config, argv: Sequence[str], *, is_child: bool) -> bool
     from cloud.service import Service  # noqa: PLC0415
 
     if is_child:
-        return await run_child(config, _say_ready, _on_signals)
+        return await run_child(config, _say_ready, on_signals)
     several = config.processes > 1
     service = Parent(config, argv, _say_ready) if several else Service(config, _say_ready)
-    _on_signals(service)
+    on_signals(service)
     return await service.run()
-
-
-def _on_signals(service: "Stoppable") -> None:
-    def on_end() -> None:
-        if service.stopping:
-            os._exit(_EXIT_FORCED)  # asked twice: now
-        service.stop()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_end)
-    loop.add_signal_handler(signal.SIGHUP, service.read_again)
 
 
 def _say_ready(api: str, broker: str) -> None:
     """One line on stdout, for whoever started this."""
     print(json.dumps({"event": "cloud_ready", "api": api, "broker": broker}), flush=True)  # noqa: T201
-
-
-def _leaves(group: BaseExceptionGroup[BaseException] | None) -> list[BaseException]:
-    if group is None:
-        return []
-    return [
-        leaf
-        for error in group.exceptions
-        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
-    ]
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _config(arguments: argparse.Namespace) -> Config:
@@ -143,10 +85,12 @@ def _engine(arguments: argparse.Namespace) -> dict[str, object]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hybridge-cloud", description=__doc__)
-    serve = parser.add_subparsers(dest="command", required=True).add_parser(
+    commands = parser.add_subparsers(dest="command", required=True)
+    registry_command.add_to(commands)
+    serve = commands.add_parser(
         "serve", help="answer escalations and HTTP calls until SIGTERM",
         epilog="Exit codes: 0 drained, 1 cut short or not started, 2 wrong settings, "
-        f"{_EXIT_FORCED} told twice to end",
+        f"{EXIT_FORCED} told twice to end",
     )  # fmt: skip
     serve.add_argument("--config", type=Path, metavar="FILE", help="TOML; see README")
     serve.add_argument("--name", help="this worker's, its own among a broker's workers")

@@ -10,6 +10,7 @@ from cloud.api.settings import Api
 from cloud.batch.settings import BatchSettings
 from cloud.broker.settings import BrokerSettings
 from cloud.capacity.settings import Budget
+from cloud.config_paths import from_folder
 from cloud.gateway.settings import GatewaySettings
 from cloud.jobs.settings import JobSettings
 from cloud.monitoring.settings import InferenceLogSettings
@@ -142,7 +143,7 @@ def load(path: Path, over: Mapping[str, object]) -> Config:
     tree = read_toml(path)
     # `state_dir` is always given, so that its default is the file's neighbour too
     tree.setdefault("state_dir", str(Config.model_fields["state_dir"].default))
-    return parse(_merged(_from_folder(tree, path.parent), over), str(path))
+    return parse(_merged(from_folder(tree, path.parent, _PATHS), over), str(path))
 
 
 def parse(tree: Mapping[str, object], where: str) -> Config:
@@ -161,21 +162,6 @@ def _merged(below: Mapping[str, object], over: Mapping[str, object]) -> dict[str
         mixes = isinstance(value, dict) and isinstance(under, dict) and "kind" not in value
         merged[name] = {**under, **value} if mixes else value  # type: ignore[dict-item]  # both are dicts
     return merged
-
-
-def _from_folder(tree: Mapping[str, object], folder: Path) -> dict[str, object]:
-    """Every path in the tree, seen from `folder`."""
-    found: dict[str, object] = {}
-    for key, value in tree.items():
-        if key in _PATHS and isinstance(value, str):
-            found[key] = str(folder / value)
-        elif isinstance(value, dict):
-            found[key] = _from_folder(value, folder)
-        elif isinstance(value, list):
-            found[key] = [_from_folder(v, folder) if isinstance(v, dict) else v for v in value]
-        else:
-            found[key] = value
-    return found
 
 
 def _with_broker_folder(tree: Mapping[str, object]) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ from cloud.api.connections import Connections
 from cloud.api.encodings import accepted, compress, decompress, encoding_of
 from cloud.api.problems import SlowBody
 from cloud.api.room import Share
-from cloud.api.settings import Api
+from cloud.api.settings import Listening
 from shared.errors import Malformed, TooLarge
 
 CONNECTIONS = web.RequestKey("connections", Connections)
@@ -43,7 +43,7 @@ async def read(request: web.Request, bytes_max: int, within_s: float, share: Sha
     return unpacked
 
 
-async def pack(response: web.Response, request: web.Request, limits: Api) -> web.Response:
+async def pack(response: web.Response, request: web.Request, limits: Listening) -> web.Response:
     """Compress the answer where the client takes that and it pays."""
     content = response.body
     if not isinstance(content, bytes) or len(content) < limits.compress_bytes_min:

@@ -13,7 +13,7 @@ from typing import cast
 from cloud.api.metrics import ApiMetrics
 from cloud.api.places import Places
 from cloud.api.problems import Problem
-from cloud.api.settings import Api
+from cloud.api.settings import Listening
 
 
 def _last_words(status: HTTPStatus, kind: str, detail: str) -> bytes:
@@ -41,7 +41,7 @@ SLOW_HEAD = _last_words(
 class Connections:
     """All of one server's, by their transports; both lanes tell it what they do with them."""
 
-    def __init__(self, limits: Api, metrics: ApiMetrics) -> None:
+    def __init__(self, limits: Listening, metrics: ApiMetrics) -> None:
         self.limits, self.metrics = limits, metrics
         self._places = Places[asyncio.BaseTransport](limits.connections_max, limits.idle_grace_s)
         self._heads: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}  # not whole yet

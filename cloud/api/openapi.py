@@ -58,7 +58,14 @@ _SECURITY: Json = {
 }  # fmt: skip
 
 
-def describe(routes: Sequence[Route]) -> Json:
+_TITLE = "Hybridge cloud worker"
+_ABOUT = (
+    "Open Inference Protocol v2 with Triton's extensions, and operations. "
+    "Errors are problem details (RFC 9457)."
+)
+
+
+def describe(routes: Sequence[Route], title: str = _TITLE, about: str = _ABOUT) -> Json:
     """The whole document. Every route is in it because every route comes from the table."""
     models: set[type[BaseModel]] = {schemas.Problem}
     paths, used = dict[str, Json](), set[HTTPStatus]()
@@ -74,11 +81,7 @@ def describe(routes: Sequence[Route]) -> Json:
     )
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Hybridge cloud worker", "version": __version__,
-            "description": "Open Inference Protocol v2 with Triton's extensions, and operations. "
-            "Errors are problem details (RFC 9457).",
-        },
+        "info": {"title": title, "version": __version__, "description": about},
         "paths": paths,
         "components": {
             "schemas": definitions["$defs"], "headers": _HEADERS, "securitySchemes": _SECURITY,

@@ -40,11 +40,16 @@ class UnknownEncoding(Refused):
     """A `Content-Encoding` that is not read here."""
 
 
+class Unverified(NotTrusted):
+    """What was sent does not check out: a hash, a signature. Who sent it is known well."""
+
+
 TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
     Malformed: (HTTPStatus.BAD_REQUEST, "malformed"),
     TooLarge: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large"),
     Unknown: (HTTPStatus.NOT_FOUND, "unknown"),
     NotTrusted: (HTTPStatus.UNAUTHORIZED, "not-trusted"),
+    Unverified: (HTTPStatus.UNPROCESSABLE_ENTITY, "unverified"),
     Forbidden: (HTTPStatus.FORBIDDEN, "forbidden"),
     InUse: (HTTPStatus.CONFLICT, "in-use"),
     Conflict: (HTTPStatus.CONFLICT, "conflict"),

@@ -23,21 +23,13 @@ class CallLimits(Section):
     """A longer `timeout` of a call that waits for its answer is cut down to this."""
 
 
-class Api(Section):
-    """Inference, models, health, metrics and status over HTTP."""
+class Listening(Section):
+    """Of any HTTP API of ours: where it listens, and how long and how many clients may be at it."""
 
     host: str = "127.0.0.1"
     """This machine only. An address that others reach needs `gateway` to ask who they are."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """0 picks a free one; the ready line names it."""
-    fast_lane: bool = True
-    """Whether plain inference requests are read without aiohttp, at half the cost."""
-    calls: CallLimits = CallLimits()
-    body_bytes_max: Annotated[int, Field(gt=0, le=2**30)] = 16 * 1024 * 1024
-    """Of a request's body, before and after decompression; holds 100 images of 224 x 224 x 3."""
-    bodies_bytes_max: Annotated[int, Field(gt=0)] = 256 * 1024 * 1024
-    """Of all bodies in hand of one process, packed and unpacked; what does not fit is refused for
-    now. Sixteen of the biggest, or the usual small ones of thousands of clients."""
     body_s_max: Positive = 10.0
     """Seconds for a body to arrive; a mobile link needs seconds."""
     head_s_max: Positive = 5.0
@@ -57,6 +49,19 @@ class Api(Section):
     be on the way, or its first request."""
     compress_bytes_min: Count = 4096
     """A smaller answer is never compressed: it costs more time than it saves."""
+
+
+class Api(Listening):
+    """Inference, models, health, metrics and status over HTTP."""
+
+    fast_lane: bool = True
+    """Whether plain inference requests are read without aiohttp, at half the cost."""
+    calls: CallLimits = CallLimits()
+    body_bytes_max: Annotated[int, Field(gt=0, le=2**30)] = 16 * 1024 * 1024
+    """Of a request's body, before and after decompression; holds 100 images of 224 x 224 x 3."""
+    bodies_bytes_max: Annotated[int, Field(gt=0)] = 256 * 1024 * 1024
+    """Of all bodies in hand of one process, packed and unpacked; what does not fit is refused for
+    now. Sixteen of the biggest, or the usual small ones of thousands of clients."""
 
     @model_validator(mode="after")
     def _room_for_one(self) -> Self:

@@ -35,7 +35,7 @@ def test_every_route_is_described(whole: Running) -> None:
     described = operations(whole)
     served = {
         f"{route.method} {route.resource.canonical}"
-        for route in whole.api._runner.app.router.routes()
+        for route in whole.api.http.runner.app.router.routes()
         if route.resource is not None and route.method != "HEAD"
     }
     assert set(described) == served

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CLASSES_MAX = 20
 _LABEL_MAX = 22
 _MINE, _CURRENT, _FAINT = "#1f6feb", "#9aa4b2", "#d0d7de"
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none", "svg.hashsalt": "hybridge", "text.parse_math": False,
     "font.family": "sans-serif", "font.size": 9, "axes.spines.top": False,
     "axes.spines.right": False,
@@ -92,7 +92,7 @@ def classes(mine: Quality, current: Quality | None) -> str:
         if current is not None:
             others = [_f1(beside[one.label]) if one.label in beside else 0.0 for one in ranked]
             axes.barh(at + 0.2, others, 0.38, color=_CURRENT, label="current release")
-            axes.legend(loc="lower left", fontsize=7)
+            _legend(axes)
         axes.set_yticks(at, [f"{shown_label(one.label)} ({one.rows})" for one in ranked])
         axes.invert_yaxis()
         axes.set(xlim=(0, 1), xlabel="F1 (rows)")
@@ -111,7 +111,7 @@ def robustness(mine: Measured, current: Measured | None) -> str:
         if beside:
             others = [beside.get(name, 0.0) for name, _ in rows]
             axes.barh(at + 0.2, others, 0.38, color=_CURRENT, label="current release")
-            axes.legend(loc="lower left", fontsize=7)
+            _legend(axes)
         axes.set_yticks(at, [name for name, _ in rows])
         axes.invert_yaxis()
         axes.set(xlim=(0, 1), xlabel="accuracy")
@@ -134,9 +134,13 @@ def latency(mine: Measured, current: Measured | None) -> str:
         axes.axhline(0.95, color=_FAINT, linewidth=1)
         axes.set(ylim=(0, 1), xlabel="ms at batch 1", ylabel="share of runs")
         axes.set_xlim(left=0)
-        axes.legend(loc="lower right", fontsize=7)
+        _legend(axes)
 
     return _svg(draw, 4.8, 3.0)
+
+
+def _legend(axes: "Axes") -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=7)
 
 
 def _f1(one: ClassFigures) -> float:

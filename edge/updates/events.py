@@ -14,6 +14,11 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Resumed:
+    """Nobody works for the candidate: a cut, or a disk that would not take the next state."""
+
+
+@dataclass(frozen=True, slots=True)
 class Offered:
     """Fresh trusted metadata names these releases."""
 
@@ -28,7 +33,7 @@ class Downloaded:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The network ended the download; what came stays, and the next offer goes on with it."""
+    """The network ended the download; what came stays, to go on from."""
 
     generation: int
     why: str
@@ -73,10 +78,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class SwapFailed:
-    """The agent would not take what is active now; it still runs the one before."""
+    """The agent would not take what is active now; `still` answers."""
 
     generation: int
     why: str
+    still: Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class Stopped:
 
 
 Event = (
-    Started | Offered | Downloaded | Interrupted | Verified | Probed | Tried | Rejected | Failed
+    Started | Resumed | Offered | Downloaded | Interrupted | Verified | Probed | Tried | Rejected | Failed
     | SwapFailed | RolledBack | HoldReleased | RetryAsked | Proven | Stopped
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ from edge.updates.events import (
     Prune,
     Rejected,
     Report,
+    Resumed,
     RetryAsked,
     RolledBack,
     Started,
@@ -47,6 +48,8 @@ def step(state: State, event: Event) -> Step:
     match event:
         case Started():
             return _started(state)
+        case Resumed():
+            return state, _work(state)
         case Offered(releases, pin):
             return _offered(state, releases, pin)
         case RolledBack(release):
@@ -59,8 +62,10 @@ def step(state: State, event: Event) -> Step:
             return replace(state, proven=True, starts=0), ()
         case Stopped():
             return replace(state, starts=0), ()
-        case SwapFailed(generation, why):
-            return _swap_failed(state, why) if generation == state.generation else (state, ())
+        case SwapFailed():
+            return (
+                _swap_failed(state, event) if event.generation == state.generation else (state, ())
+            )
         case Downloaded() | Interrupted() | Verified() | Probed() | Tried() | Rejected() | Failed():
             if state.candidate is None or event.generation != state.generation:
                 return state, ()
@@ -99,19 +104,32 @@ def _started(state: State) -> Step:
     if state.candidate is None:
         return state, (Prune(state.generation), Report(state.generation))
     after = replace(state, generation=state.generation + 1)
-    number, candidate = after.generation, state.candidate
     if state.phase in ("probing", "trial"):
         after = replace(after, tries=state.tries + 1)
         if after.tries >= TRIES_MAX:
-            why = f"the agent ended {after.tries} times while {candidate} was in {state.phase}"
-            return _ended(_refuse(after, candidate, why), "rejected", why)
-    commands: dict[str, Command] = {
-        "downloading": Fetch(number, candidate),
-        "verifying": Verify(number, candidate),
-        "probing": Probe(number, candidate),
-        "trial": Try(number, candidate),
-    }
-    return after, (Prune(number), commands[state.phase], Report(number))
+            why = f"the agent ended {after.tries} times during its {state.phase}"
+            return _ended(_refuse(after, state.candidate, why), "rejected", why)
+    return after, (Prune(after.generation), *_work(after), Report(after.generation))
+
+
+def _work(state: State) -> tuple[Command, ...]:
+    """What the phase is for."""
+    number, candidate = state.generation, state.candidate
+    if candidate is None:
+        return ()
+    match state.phase:
+        case "downloading":
+            return (Fetch(number, candidate),)
+        case "verifying":
+            return (Verify(number, candidate),)
+        case "probing":
+            return (Probe(number, candidate),)
+        case "trial":
+            return (Try(number, candidate),)
+        case "idle" | "active" | "rejected" | "failed":
+            return ()  # never with a candidate
+        case _:
+            assert_never(state.phase)
 
 
 def _offered(state: State, releases: tuple[Release, ...], pin: str | None) -> Step:
@@ -121,8 +139,6 @@ def _offered(state: State, releases: tuple[Release, ...], pin: str | None) -> St
             return state, ()
         return _ended(state, "idle", choice.why)  # it was retired while it was on its way
     if choice.release.same_as(state.candidate):
-        if state.phase == "downloading":
-            return state, (Fetch(state.generation, choice.release),)
         return state, ()
     number = state.generation + 1
     after = replace(
@@ -143,16 +159,18 @@ def _activated(state: State, candidate: Release, why: str) -> Step:
     return after, (Activate(number, candidate), Prune(number), Report(number))
 
 
-def _swap_failed(state: State, why: str) -> Step:
-    if state.phase != "active" or not state.previous:
+def _swap_failed(state: State, event: SwapFailed) -> Step:
+    if event.still.same_as(state.active):
         return state, ()
-    back, *rest = state.previous
-    after = replace(state, active=back, previous=tuple(rest), proven=True, starts=0)
-    return _ended(_refuse(after, state.active, why), "rejected", why)
+    rest = tuple(r for r in state.previous if not r.same_as(event.still))
+    after = replace(state, active=event.still, previous=rest, proven=True, starts=0)
+    return _ended(_refuse(after, state.active, event.why), "rejected", event.why)
 
 
 def _rolled_back(state: State, release: Release) -> Step:
     """The version that is left stays as the last resort: coming back to it needs no download."""
+    if not release.factory and not any(r.same_as(release) for r in (state.active, *state.previous)):
+        return state, ()  # it is not kept any more
     newest = max(
         r.number for r in (state.active, release, state.candidate or release, *state.previous)
     )
@@ -164,7 +182,7 @@ def _rolled_back(state: State, release: Release) -> Step:
         why="an operator rolled back", generation=number, candidate=None, tries=0, proven=True,
         starts=0, held_number=max(newest, state.held_number or 0),
     )  # fmt: skip
-    return after, (Prune(number), Report(number))
+    return after, (Activate(number, release), Prune(number), Report(number))
 
 
 def _ended(state: State, phase: Phase, why: str) -> Step:

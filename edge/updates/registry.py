@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from edge.updates.plan import DeltaOffer
 from shared.bundle.manifest import Sha256
-from shared.errors import HybridgeError, Malformed
+from shared.errors import HybridgeError, Malformed, Unavailable
 from shared.fetching.answer import refusal
 from shared.fetching.session import credentials, reaching
 from shared.fetching.settings import Server
@@ -40,8 +40,10 @@ class _Offers(BaseModel):
 
 
 class Registry:
-    def __init__(self, server: Server, session: aiohttp.ClientSession) -> None:
-        self.session, self._server = session, server
+    def __init__(self, server: Server) -> None:
+        """Set `session` before anything is asked."""
+        self._server = server
+        self.session: aiohttp.ClientSession
 
     @property
     def urls(self) -> Sequence[str]:
@@ -52,8 +54,11 @@ class Registry:
         return self._server.stall_s_max
 
     def headers(self) -> dict[str, str]:
-        """Raises `Malformed` when the key's file cannot be read."""
-        return credentials(self._server)
+        """Raises `Unavailable` when the key's file cannot be read: it may come back."""
+        try:
+            return credentials(self._server)
+        except Malformed as error:
+            raise Unavailable(str(error)) from error
 
     def artifact_urls(self, sha256: str) -> list[str]:
         return [f"{url}/v1/artifacts/{sha256}" for url in self.urls]

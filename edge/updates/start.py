@@ -13,7 +13,7 @@ from edge.updates.folders import Folders, factory_release
 from edge.updates.release import Release
 from edge.updates.starting import Fault
 from edge.updates.state import State, first_state
-from shared.bundle.reader import open_bundle
+from shared.bundle.reader import Bundle, open_bundle
 from shared.errors import HybridgeError, Malformed, NotTrusted, TooLarge, Unavailable
 
 log = logging.getLogger(__name__)
@@ -59,14 +59,17 @@ def active_bundle(state_dir: Path, factory: Path) -> Path:
     return open_active(state_dir, factory, opener)
 
 
-def load_state(folders: Folders, model: str) -> State:
-    """Where the update stands, for a process that has opened `model` already. Raises what opening
-    the factory bundle raises, on a device that has never updated.
-    """
+def load_state(folders: Folders, served: Bundle) -> State:
+    """Where the update stands, for a process in which `served` answers already."""
     stored = state_file.load(folders.root)
-    if stored is not None and stored.model == model:
+    here = factory_release(served)  # by its bytes; its number is in the state
+    if stored is None or stored.model != served.manifest.name:
+        return first_state(served.manifest.name, here)
+    if here.same_as(stored.active):
         return stored
-    return first_state(model, factory_release(open_bundle(folders.factory)))
+    kept = next((release for release in stored.previous if release.same_as(here)), here)
+    fault = Fault(stored.active, "another version was opened", refuse=False)
+    return starting.fall_back(stored, kept, (fault,))
 
 
 def _first_that_opens(

@@ -46,6 +46,8 @@ def in_order(state: State, factory: Release) -> tuple[Release, ...]:
 
 def fall_back(state: State, opened: Release, faults: tuple[Fault, ...]) -> State:
     """`opened` runs, since what stood before it is at fault: that is not kept any more."""
+    if not faults:
+        return replace(state, active=opened, phase="idle", why=f"{opened} was put in its place")
     bad = {fault.release.manifest_sha256 for fault in faults}
     rest = tuple(
         r

@@ -48,6 +48,8 @@ class Chain:
         with in_words_of_tuf("pinned root"):
             self._set = TrustedMetadataSet(pinned_root, EnvelopeType.METADATA)
         self._set.reference_time = ALWAYS
+        self.files: dict[str, bytes] = {}
+        """By role, what was verified, but for the roots."""
 
     @property
     def root(self) -> Root:
@@ -101,6 +103,7 @@ class Chain:
                 self._set.update_timestamp(content)
             except EqualVersionNumberError:
                 return False
+        self.files["timestamp"] = content
         return True
 
     def add_snapshot(self, content: bytes, *, kept: bool) -> None:
@@ -109,6 +112,7 @@ class Chain:
         profile.check(content, "snapshot", where)
         with in_words_of_tuf(where):
             self._set.update_snapshot(content, trusted=kept)
+        self.files["snapshot"] = content
 
     def add_targets(self, content: bytes) -> None:
         self._add("targets", content)
@@ -123,6 +127,7 @@ class Chain:
         with in_words_of_tuf(where):
             parent = Root.type if role == Targets.type else Targets.type
             self._set.update_delegated_targets(content, role, parent)
+        self.files[role] = content
 
 
 @contextmanager

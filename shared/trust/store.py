@@ -9,7 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shared.errors import Malformed, TooLarge, Unavailable
+from shared.errors import Malformed, TooLarge, Unavailable, Unknown
+from shared.trust.last_chain import BYTES_MAX as CHAIN_BYTES_MAX
+from shared.trust.last_chain import chain_name
 from shared.trust.names import bytes_max, parse_file_name
 from shared.trust.releases import Trusted
 
@@ -67,28 +69,27 @@ class TrustStore:
         from shared.trust.walk import remembered  # noqa: PLC0415  as above
 
         def look() -> Trusted:
-            return remembered(self._pinned_root, self._read(), model, now)
+            return remembered(self._pinned_root, self._read(), self._last(model), model, now)
 
         return await asyncio.to_thread(look)
 
     async def bundle_signature(self, model: str, version: str) -> bytes:
-        """What stands beside a copy of the bundle, to check it by, offline (`signature.py`)."""
-        from shared.trust.signature import write_signature  # noqa: PLC0415  as above
+        """What stands beside a copy of the bundle, to check it by, offline (`signature.py`).
+
+        Raises `Unknown` when nothing is kept of this model.
+        """
+        from shared.trust.signature import signature_of  # noqa: PLC0415  as above
 
         def make() -> bytes:
-            kept = self._read()
-            roots = [
-                kept[name] for name in sorted(kept, key=_version) if name.endswith("root.json")
-            ]
-            try:
-                targets, role = kept["targets.json"], kept[f"model-{model}.json"]
-            except KeyError as error:
-                raise Malformed(
-                    f"{error.args[0]}: this store keeps none; refresh it first"
-                ) from error
-            return write_signature(model, version, [self._pinned_root, *roots], targets, role)
+            return signature_of(model, version, self._pinned_root, self._read(), self._last(model))
 
         return await asyncio.to_thread(make)
+
+    def _last(self, model: str) -> bytes:
+        content = self._file(self._folder / chain_name(model), CHAIN_BYTES_MAX)
+        if content is None:
+            raise Unknown(f"{self._folder}: nothing is kept of {model}; refresh it first")
+        return content
 
     def _read(self) -> dict[str, bytes]:
         """Every kept file within its bound; a broken one is found out by its signatures."""
@@ -99,14 +100,20 @@ class TrustStore:
             raise _cannot("read", self._folder, error) from error
         for path in paths[:_FILES_MAX]:
             limit = bytes_max(_role(path.name))
-            try:
-                with path.open("rb") as file:
-                    content = file.read(limit + 1)
-            except OSError as error:
-                raise _cannot("read", path, error) from error
-            if len(content) <= limit:
+            content = None if path.name.startswith("chain-") else self._file(path, limit)
+            if content is not None and len(content) <= limit:
                 found[path.name] = content
         return found
+
+    @staticmethod
+    def _file(path: Path, limit: int) -> bytes | None:
+        try:
+            with path.open("rb") as file:
+                return file.read(limit + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _cannot("read", path, error) from error
 
     def _write(self, name: str, content: bytes) -> None:
         """Whole or not at all, whatever fails when."""
@@ -145,11 +152,6 @@ def _role(name: str) -> str:
     with contextlib.suppress(Malformed):
         return parse_file_name(name)[0]
     return name.removesuffix(".json")
-
-
-def _version(name: str) -> int:
-    number = name.partition(".")[0]
-    return int(number) if number.isdigit() else 0
 
 
 def _cannot(what: str, path: Path, error: OSError) -> Unavailable:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.errors import NotTrusted, Refused, Unavailable, Unknown
 from shared.trust.chain import Chain, epoch_of, missing
+from shared.trust.last_chain import chain_name, pack, unpack
 from shared.trust.names import (
     ROOT_BYTES_MAX,
     ROOTS_MAX,
@@ -66,24 +67,35 @@ def walk(pinned_root: bytes, kept: Mapping[str, bytes], model: str, now: datetim
     yield from _delegate(chain, kept, "targets")
     _check_delegated(chain, model)
     yield from _delegate(chain, kept, model_role(model))
-    return _trusted(chain, model, None)
+    trusted = _trusted(chain, model, None)
+    yield Keep(chain_name(model), pack(chain.root.version, chain.files, model_role(model)))
+    return trusted
 
 
-def remembered(pinned_root: bytes, kept: Mapping[str, bytes], model: str, now: datetime) -> Trusted:
-    """What the kept files alone say, expired or not: `stale` tells why none of it may be new.
+def remembered(
+    pinned_root: bytes, roots: Mapping[str, bytes], last: bytes, model: str, now: datetime
+) -> Trusted:
+    """What the last whole chain says (`last_chain.py`), expired or not: `stale` tells why none of
+    it may be new.
 
-    Raises `NotTrusted` or `Malformed` where they do not check out, `Unknown` without them.
+    Raises `NotTrusted`, `Malformed` or `TooLarge` where it does not check out.
     """
     now = _utc(now)
-    chain = Chain(pinned_root)
-    while (content := kept.get(file_name("root", chain.root.version + 1))) is not None:
+    chain, files = Chain(pinned_root), unpack(last, chain_name(model))
+    while chain.root.version < files.root_version:
+        content = roots.get(name := file_name("root", chain.root.version + 1))
+        if content is None:
+            raise NotTrusted(f"{name}: is not kept any more; refresh it")
         chain.add_root(content)
-    chain.add_timestamp(_kept(kept, "timestamp"))
-    chain.add_snapshot(_kept(kept, "snapshot"), kept=False)
-    chain.add_targets(_kept(kept, "targets"))
+    chain.add_timestamp(files.timestamp.encode())
+    chain.add_snapshot(files.snapshot.encode(), kept=False)
+    chain.add_targets(files.targets.encode())
     _check_delegated(chain, model)
-    chain.add_model(model, _kept(kept, model_role(model)))
-    return _trusted(chain, model, _stale(chain, model, now))
+    chain.add_model(model, files.role.encode())
+    stale = _stale(chain, model, now)
+    if stale is None and (name := file_name("root", chain.root.version + 1)) in roots:
+        stale = f"{name}: is newer than what is kept of the rest; refresh it"
+    return _trusted(chain, model, stale)
 
 
 def _roots(chain: Chain, kept: Mapping[str, bytes]) -> Generator[Want | Keep, bytes | None, None]:
@@ -160,8 +172,9 @@ def _delegate(
         return
     meta = chain.snapshot.meta.get(f"{role}.json")
     if meta is None:
-        raise NotTrusted(
-            f"{chain.snapshot.version}.snapshot.json: does not list {role}.json, which is delegated"
+        raise Unknown(
+            f"{chain.snapshot.version}.snapshot.json: lists no {role}.json yet: nothing of it has been "
+            "released"
         )
     name, content = yield from _fetch(role, meta)
     if content is None:
@@ -261,13 +274,6 @@ def _stale(chain: Chain, model: str, now: datetime) -> str | None:
                 "reached"
             )
     return None
-
-
-def _kept(kept: Mapping[str, bytes], role: str) -> bytes:
-    content = kept.get(f"{role}.json")
-    if content is None:
-        raise Unknown(f"{role}.json: this device keeps none; it has never reached a registry")
-    return content
 
 
 def _utc(now: datetime) -> datetime:

@@ -22,6 +22,7 @@ from shared.errors import HybridgeError
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # else a paragraph keeps the line ends of its docstring
     help="Edge-cloud hybrid inference. Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage.",
 )
 app.command()(demo)

@@ -6,6 +6,8 @@ import typer
 
 from cloud.cli.api_key import KeyFile
 from cloud.cli.output import Format, Output, facts, grid, moment, show, size
+from cloud.cli.registry_init import init
+from cloud.cli.registry_keys import keys
 from cloud.cli.registry_log import log
 from cloud.cli.registry_session import CODES, Code, DryRun, Registry, ask
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 registry = typer.Typer(
     no_args_is_help=True, help=f"Set up and look after a registry: keys, log, regions. {CODES}"
 )
+registry.command()(init)
 registry.command()(log)
+registry.add_typer(keys, name="keys")
 
 
 @registry.command()

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -61,7 +62,7 @@ def ask(
     if not urls:
         raise typer.BadParameter("name the registry: --registry URL, or HYBRIDGE_REGISTRY")
     from cloud.registry.client.client import RegistryClient
-    from shared.errors import HybridgeError, Unknown
+    from shared.errors import Unknown
 
     key = read_key(key_file)
 
@@ -72,23 +73,35 @@ def ask(
             except Unknown as error:
                 raise Unknown(f"{error}{await _suggestion(registry, model, version)}") from error
 
-    try:
+    with ending(stopped, Code.UNREACHABLE):
         return asyncio.run(asked())
+
+
+@contextmanager
+def ending(stopped: str = "stopped", unavailable: Code = Code.REFUSED) -> Iterator[None]:
+    """A refusal in it ends the command: one line on stderr, and its exit code.
+
+    `unavailable`: the code where something is away; here, on this machine, that is a full disk.
+    """
+    from shared.errors import HybridgeError
+
+    try:
+        yield
     except HybridgeError as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        raise typer.Exit(code_of(error)) from None
+        raise typer.Exit(code_of(error, unavailable)) from None
     except KeyboardInterrupt:
         sys.stderr.write(f"error: {stopped}\n")
         raise typer.Exit(Code.STOPPED) from None
 
 
-def code_of(error: "HybridgeError") -> Code:
+def code_of(error: "HybridgeError", unavailable: Code = Code.UNREACHABLE) -> Code:
     """The exit code that a refusal has."""
     from shared.errors import Conflict, Unavailable
 
     if isinstance(error, Conflict):
         return Code.CONFLICT
-    return Code.UNREACHABLE if isinstance(error, Unavailable) else Code.REFUSED
+    return unavailable if isinstance(error, Unavailable) else Code.REFUSED
 
 
 async def _suggestion(registry: "RegistryClient", model: str | None, version: str | None) -> str:

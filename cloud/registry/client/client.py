@@ -7,7 +7,7 @@ from typing import Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from cloud.registry.api.schemas import CollectAnswer, RegistryState
+from cloud.registry.api.schemas import CollectAnswer, RegistryState, TrustAnswer, TrustState
 from cloud.registry.client.connection import Connection, quoted
 from cloud.registry.client.settings import ClientSettings
 from cloud.registry.documents import (
@@ -115,6 +115,10 @@ class RegistryClient:
     async def replicas(self) -> list[ReplicaState]:
         return await self._many(ReplicaState, "replicas", "/v1/replicas")
 
+    async def trust(self) -> TrustState:
+        """Every role's version, expiry and keys; what waits for signatures."""
+        return await self._one(TrustState, "GET", "/v1/trust")
+
     async def trust_file(self, name: str, bytes_max: int) -> bytes | None:
         """A TUF metadata file as python-tuf names it (`2.root.json`); None where there is none."""
         try:
@@ -187,6 +191,15 @@ class RegistryClient:
             "POST", "/v1/artifacts/missing", document=asked, is_repeatable=True
         )
         return set(_read(list[str], _member(found, "missing"), "missing")) & set(sha256s)
+
+    async def publish_trust(self, role: str, metadata: object) -> TrustAnswer:
+        """Hand in signed metadata of a role; a second time it changes nothing."""
+        path = f"/v1/trust/{quoted(role)}"
+        return await self._one(TrustAnswer, "POST", path, {"metadata": metadata})
+
+    async def discard_trust(self, role: str) -> None:
+        """Forget what waits for signatures."""
+        await self.connection.json("DELETE", f"/v1/trust/{quoted(role)}/staged")
 
     async def report_runner(self, runner: Runner) -> None:
         document = runner.model_dump(mode="json", exclude={"name", "seen_at"})

@@ -1,7 +1,5 @@
 """Signed metadata for a change, made where the keys are: read from the registry, edited, signed."""
 
-import json
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +15,6 @@ from shared.trust.names import (
     file_name,
     model_role,
 )
-from shared.trust.tuf_api import CryptoSigner
 
 RELEASE_DAYS: Final = 365.0
 """For which a model's releases are believed, unless the signer says otherwise."""
@@ -49,42 +46,22 @@ async def published(registry: RegistryClient, role: str) -> bytes | None:
     return content
 
 
-async def signed_release(
-    registry: RegistryClient,
-    version: ModelVersion,
-    signers: Sequence[CryptoSigner],
-    now: datetime,
-    days: float = RELEASE_DAYS,
-) -> dict[str, object]:
-    """The model's role with this version as its newest release, as JSON."""
-    role = model_role(version.model)
-    before = await published(registry, role)
-    content = edits.with_release(
-        before, version.model, version.version, version.manifest, now, days
-    )
-    return _signed(content, role, signers)
+async def next_release(
+    registry: RegistryClient, version: ModelVersion, now: datetime, days: float = RELEASE_DAYS
+) -> bytes:
+    """The model's role with this version as its newest release, to be signed."""
+    before = await published(registry, model_role(version.model))
+    return edits.with_release(before, version.model, version.version, version.manifest, now, days)
 
 
-async def signed_retirement(
-    registry: RegistryClient,
-    version: ModelVersion,
-    signers: Sequence[CryptoSigner],
-    now: datetime,
-    days: float = RELEASE_DAYS,
-) -> dict[str, object]:
-    """The model's role without this version, as JSON. Raises `Unknown` where it is not in it."""
-    role = model_role(version.model)
-    before = await published(registry, role)
+async def next_retirement(
+    registry: RegistryClient, version: ModelVersion, now: datetime, days: float = RELEASE_DAYS
+) -> bytes:
+    """The model's role without this version, to be signed. Raises `Unknown` where it names none."""
+    before = await published(registry, model_role(version.model))
     if before is None:
         raise Unknown(f"{version.model} {version.version}: no signed metadata names it")
-    content = edits.without_release(before, version.model, version.version, now, days)
-    return _signed(content, role, signers)
-
-
-def _signed(content: bytes, role: str, signers: Sequence[CryptoSigner]) -> dict[str, object]:
-    tree = json.loads(edits.sign(content, role, signers))
-    assert isinstance(tree, dict)
-    return tree
+    return edits.without_release(before, version.model, version.version, now, days)
 
 
 async def _newest_root(registry: RegistryClient) -> bytes | None:

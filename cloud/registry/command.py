@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"hybridge-cloud: {error}", file=sys.stderr)  # noqa: T201  before there is a log
         return 2
     set_up(config.log_level)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every plugin
     if arguments.child is not None:
         return run(lambda: _evaluate(config), "evaluator_not_started")
     return run(lambda: _serve(config, arguments), "registry_not_started")

@@ -15,7 +15,6 @@ from typing import Any
 from cloud.registry.catalog.checklist import missing
 from cloud.registry.catalog.commands import Release, Retire
 from cloud.registry.documents import Evaluation, ModelVersion, State
-from cloud.registry.head_signing import HeadSigning
 from cloud.registry.registry import Registry
 from cloud.registry.trust.repository import Prepared, Repository
 from shared.errors import Conflict, Unknown
@@ -28,11 +27,11 @@ OWN = "registry"
 
 
 class Releasing:
-    """Belongs to one event loop. `heads` is told of every new root."""
+    """Belongs to one event loop."""
 
-    def __init__(self, registry: Registry, trust: Repository, heads: HeadSigning) -> None:
+    def __init__(self, registry: Registry, trust: Repository) -> None:
         self.trust = trust
-        self._registry, self._heads = registry, heads
+        self._registry = registry
         self.released = asyncio.Event()
         """Set after each release: there may be deltas to make."""
 
@@ -139,15 +138,13 @@ class Releasing:
         async with self.trust.turn:
             prepared = await self.trust.prepare_tick(self._now())
             await self._settle(prepared, OWN)
-        return not prepared.is_empty
+        return bool(prepared.commands)
 
     async def _settle(self, prepared: Prepared, actor: str) -> None:
-        if prepared.is_empty:
+        if not prepared.commands:
             return
         await self._registry.apply(*prepared.commands, actor=actor)
         await self.trust.settle(prepared)
-        if "root" in prepared.versions:
-            await self._heads.renew()
         log.info("trust_published", extra={"versions": dict(prepared.versions), "actor": actor})
 
     async def _evaluation(self, version: ModelVersion) -> Evaluation | None:
@@ -175,7 +172,7 @@ def _content(metadata: Mapping[str, Any] | None) -> bytes | None:
 
 
 def _check_signed(prepared: Prepared, model: str, version: str) -> None:
-    if prepared.is_empty:
+    if not prepared.commands:
         why = "; ".join(f"{one.role}: {one.why}" for one in prepared.waiting)
         raise Conflict(
             f"{model} {version} waits for signatures, and is not changed until then: {why}; have the "

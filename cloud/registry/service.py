@@ -24,7 +24,6 @@ from cloud.registry.collecting import Collecting
 from cloud.registry.config import RegistryConfig
 from cloud.registry.delta_publishing import DeltaPublishing
 from cloud.registry.evaluating import EvaluatorProcesses
-from cloud.registry.head_signing import HeadSigning
 from cloud.registry.registry import Registry
 from cloud.registry.releasing import Releasing
 from cloud.registry.replication.replication import Replication
@@ -98,16 +97,15 @@ class RegistryService:
             trust = Repository(
                 config.trust, catalog, artifacts, config.state_dir / "trust", signers
             )
-            heads = HeadSigning(trust, signers)
-            await heads.renew()
+            await trust.start()
             replication = Replication(
                 name=config.name, home=config.home, peers=config.peers,
                 state_dir=config.state_dir, catalog=catalog, artifacts=artifacts,
-                sign=heads.sign, alone=self._alone,
+                sign=trust.sign_head, alone=self._alone,
             )  # fmt: skip
             registry = Registry(config.name, catalog, artifacts, replication, self._now)
             await replication.start()
-            return await self._serve(registry, Releasing(registry, trust, heads))
+            return await self._serve(registry, Releasing(registry, trust))
 
     async def _serve(self, registry: Registry, releasing: Releasing) -> bool:
         config, counts = self._config, CollectorRegistry()
@@ -126,7 +124,7 @@ class RegistryService:
                 parts.create_task(collecting.run(), name="collecting"),
                 parts.create_task(keep_trust.run(), name="trust"),
             ]
-            if replication.is_home or replication.role == "home":
+            if replication.role == "home":
                 running += [
                     parts.create_task(self._evaluators(metrics).run(), name="evaluators"),
                     parts.create_task(

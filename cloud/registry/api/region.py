@@ -16,7 +16,7 @@ from cloud.registry.api.turns import Turns
 from cloud.registry.documents import ReplicaState, Runner
 from cloud.registry.registry import Registry
 from cloud.registry.replication.log_answer import LogAnswer
-from shared.errors import Malformed, ReadOnly
+from shared.errors import Malformed, ReadOnly, Unavailable, Unknown
 
 _OK, _GONE = HTTPStatus.OK, HTTPStatus.NO_CONTENT
 _SEQ_MAX = 2**53
@@ -80,10 +80,13 @@ class RegionRoutes:
         after = number_of(request, "after", 0)
         limit = min(number_of(request, "limit", 100), self._limits.entries_max)
         wait_s = min(seconds("wait_s", request[QUERY].get("wait_s", "0")), self._limits.wait_s_max)
-        if not wait_s:
-            return document(await self._registry.replication.answer(after, limit, 0.0))
-        with self._waits.one():
-            return document(await self._registry.replication.answer(after, limit, wait_s))
+        try:
+            if not wait_s:
+                return document(await self._registry.replication.answer(after, limit, 0.0))
+            with self._waits.one():
+                return document(await self._registry.replication.answer(after, limit, wait_s))
+        except Unknown as error:  # the log is here, its signature is not
+            raise Unavailable(f"nobody can vouch for the log yet: {error}") from error
 
     async def _runners(self, request: web.Request) -> web.Response:
         model = check_model(request[QUERY].get("model"))

@@ -137,9 +137,7 @@ class RegistryProcess:
             fields["Authorization"] = f"Bearer {self.key(role)}"
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         parts = urlsplit(self.url)
-        connection = http.client.HTTPConnection(
-            str(parts.hostname), parts.port, timeout=DEADLINE_S
-        )
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=DEADLINE_S)
         try:
             connection.request(method, path, content, fields)
             answer = connection.getresponse()

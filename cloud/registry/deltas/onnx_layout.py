@@ -10,6 +10,7 @@ from dataclasses import dataclass
 TENSORS_MAX = 20_000
 _FIELDS_MAX = 1_000_000  # walked in a second or two
 _DEPTH_MAX = 8  # of graphs within graphs
+_NAME_BYTES_MAX = 500  # of a longer one the beginning: a path repeats what is above it
 _WEIGHT_BYTES_MIN = 32  # below it an operation costs more than it saves
 
 _MODEL_GRAPH = 7
@@ -18,7 +19,6 @@ _NODE_OUTPUT, _NODE_ATTRIBUTE = 2, 5
 _ATTRIBUTE_TENSOR, _ATTRIBUTE_GRAPH, _ATTRIBUTE_TENSORS, _ATTRIBUTE_GRAPHS = 5, 6, 10, 11
 _TENSOR_NAME = 8
 _TENSOR_DATA = (4, 9, 10)  # float_data, raw_data, double_data
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class _Walk:
         attributes = []
         for number, at, until in self._messages(start, end):
             if number == _NODE_OUTPUT and not output:
-                output = self._content[at:until]
+                output = self._name(at, until)
             elif number == _NODE_ATTRIBUTE:
                 attributes.append((at, until))
         for index, (first, last) in enumerate(attributes):
@@ -90,7 +90,7 @@ class _Walk:
         data = (0, 0)
         for number, at, until in self._messages(start, end):
             if number == _TENSOR_NAME:
-                name = self._content[at:until]
+                name = self._name(at, until)
             elif number in _TENSOR_DATA:
                 data = (at, until)
         if data[1] - data[0] >= _WEIGHT_BYTES_MIN:
@@ -98,6 +98,9 @@ class _Walk:
             if self._tensors_left < 0:
                 raise _NoLayoutError
             yield Weight(b"%b/%b" % (path, name), *data)
+
+    def _name(self, start: int, end: int) -> bytes:
+        return self._content[start : min(end, start + _NAME_BYTES_MAX)]
 
     def _messages(self, at: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Fields that have a length: number, first byte, byte after the last."""
@@ -107,13 +110,13 @@ class _Walk:
                 raise _NoLayoutError
             tag, at = self._varint(at, end)
             match tag & 7:
-                case 0:  # _VARINT
+                case 0:  # a varint
                     _, at = self._varint(at, end)
-                case 1:
+                case 1:  # eight bytes
                     at += 8
-                case 5:
+                case 5:  # four bytes
                     at += 4
-                case 2:
+                case 2:  # a length, and so many bytes
                     length, at = self._varint(at, end)
                     if length > end - at:
                         raise _NoLayoutError

@@ -9,30 +9,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from cloud.registry.artifacts.blobs import Blobs, Stored, checked_sha256
+from cloud.registry.artifacts.collection import Collected, collect
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.registry.artifacts.hash_locks import HashLocks
 from cloud.registry.artifacts.object_blobs import object_blobs
 from cloud.registry.artifacts.reader import Reader
 from cloud.registry.artifacts.settings import ArtifactSettings
-from cloud.registry.artifacts.staged_file import Staged
 from cloud.registry.artifacts.uploads import Uploads
 from shared.errors import NotTrusted, TooLarge, Unavailable, Unknown
 
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What a garbage collection removed, or with `dry_run` would have."""
-
-    removed: tuple[Stored, ...]
-    uploads: tuple[Staged, ...]  # unfinished, and nobody has continued them
-    kept: int  # needed
-    young: int  # not needed, but within the grace period
-    busy: int  # not needed and old, but somebody was storing or asking about one like it just now
-    dry_run: bool
-
-    @property
-    def freed_bytes(self) -> int:
-        return sum(one.bytes for one in self.removed) + sum(one.bytes for one in self.uploads)
+_AT_ONCE = 8  # questions to the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +37,6 @@ class Artifacts:
         self._blobs, staging = _open(settings.url, state_dir)
         self._locks = HashLocks(state_dir / "artifact_locks")
         self.uploads = Uploads(settings, self._blobs, self._locks, staging)
-        self._staging = staging
 
     @property
     def where(self) -> str:
@@ -64,7 +49,9 @@ class Artifacts:
     async def has(self, sha256s: Iterable[str]) -> set[str]:
         """Those that are here, each safe from garbage collection for the grace period from now."""
         wanted = [checked_sha256(sha256) for sha256 in sha256s]
-        return await asyncio.to_thread(lambda: {one for one in wanted if self._renew(one)})
+        slices = [wanted[first::_AT_ONCE] for first in range(min(len(wanted), _AT_ONCE))]
+        found = await asyncio.gather(*(asyncio.to_thread(self._here, part) for part in slices))
+        return set().union(*found)
 
     async def size(self, sha256: str) -> int:
         """In bytes. Raises `Unknown`."""
@@ -78,9 +65,13 @@ class Artifacts:
             )
         return await asyncio.to_thread(self._put, content)
 
-    async def open(self, sha256: str) -> Reader:
-        """Raises `Unknown`."""
+    async def open(self, sha256: str, size: int | None = None) -> Reader:
+        """Raises `Unknown`; `NotTrusted` when it has not `size` bytes, where that is known: it is
+        then set aside.
+        """
         stored = await self._stat(sha256)
+        if size is not None and size != stored.bytes and not await self.verify(sha256):
+            raise _corrupt(sha256)
         return Reader(sha256, stored.bytes, self._blobs.path(sha256), self._blobs)
 
     async def read(self, sha256: str, bytes_max: int) -> bytes:
@@ -92,9 +83,7 @@ class Artifacts:
         content = await asyncio.to_thread(self._read, sha256)
         if content is None:
             await self.verify(sha256)
-            raise NotTrusted(
-                f"artifact {sha256[:16]}... is corrupt, and was set aside; push it again"
-            )
+            raise _corrupt(sha256)
         return content
 
     async def verify(self, sha256: str) -> bool:
@@ -117,7 +106,10 @@ class Artifacts:
 
     async def collect(self, needed: Collection[str], *, dry_run: bool, now: float) -> Collected:
         """Remove what is not in `needed` and older than the grace period. `now`: Unix seconds."""
-        return await asyncio.to_thread(self._collect, needed, dry_run, now)
+        return await asyncio.to_thread(
+            collect, self._blobs, self._locks, self.uploads, self._settings, frozenset(needed),
+            dry_run=dry_run, now=now,
+        )  # fmt: skip
 
     async def _stat(self, sha256: str) -> Stored:
         checked_sha256(sha256)
@@ -125,9 +117,13 @@ class Artifacts:
             raise Unknown(f"there is no artifact {sha256}")
         return stored
 
-    def _renew(self, sha256: str) -> Stored | None:
-        with self._locks.keep(sha256):
-            return self._blobs.renew(sha256)
+    def _here(self, sha256s: list[str]) -> set[str]:
+        found = set()
+        for sha256 in sha256s:
+            with self._locks.keep(sha256):
+                if self._blobs.renew(sha256) is not None:
+                    found.add(sha256)
+        return found
 
     def _put(self, content: bytes) -> str:
         sha256 = hashlib.sha256(content).hexdigest()
@@ -163,28 +159,9 @@ class Artifacts:
             found.update(part)
         return found.hexdigest() == sha256
 
-    def _collect(self, needed: Collection[str], dry_run: bool, now: float) -> Collected:
-        needed, than = frozenset(needed), now - self._settings.grace_s
-        removed, kept, young, busy = [], 0, 0, 0
-        for stored in self._blobs.walk():
-            if stored.sha256 in needed:
-                kept += 1
-            elif stored.renewed_at >= than:
-                young += 1
-            elif dry_run:
-                removed.append(stored)
-            else:
-                with self._locks.remove(stored.sha256) as alone:
-                    again = self._blobs.stat(stored.sha256) if alone else None
-                    if not alone or again is None:
-                        busy += not alone
-                    elif again.renewed_at >= than:
-                        young += 1  # asked about since it was listed
-                    else:
-                        self._blobs.remove(stored.sha256)
-                        removed.append(stored)
-        dropped = self.uploads.drop_older(now - self._settings.upload_s, dry_run=dry_run)
-        return Collected(tuple(removed), tuple(dropped), kept, young, busy, dry_run)
+
+def _corrupt(sha256: str) -> NotTrusted:
+    return NotTrusted(f"artifact {sha256[:16]}... is corrupt, and was set aside; push it again")
 
 
 def _open(url: str | None, state_dir: Path) -> tuple[Blobs, Path]:

@@ -36,8 +36,8 @@ class Blobs(Protocol):
 
     def stat(self, sha256: str) -> Stored | None: ...
 
-    def renew(self, sha256: str) -> Stored | None:
-        """As `stat`, and from now on it is young. None, and nothing done, when it is not here."""
+    def renew(self, sha256: str) -> int | None:
+        """From now on it is young. Its size in bytes; None, and nothing done, when it is not here."""
         ...
 
     def put(self, sha256: str, content: bytes) -> None:

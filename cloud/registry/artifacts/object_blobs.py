@@ -23,7 +23,7 @@ from obstore.exceptions import (
 from obstore.store import from_url
 
 from cloud.registry.artifacts.blobs import Stored, key
-from shared.errors import Malformed, NotTrusted, Unavailable, Unknown
+from shared.errors import Malformed, Unavailable, Unknown
 
 if TYPE_CHECKING:  # names that only the stubs have
     from obstore import ObjectMeta
@@ -49,12 +49,12 @@ class ObjectBlobs:
         renewed = self._head(f"{_RENEWED}/{sha256}")
         return Stored(sha256, found["size"], max(_time(found), _time(renewed)))
 
-    def renew(self, sha256: str) -> Stored | None:
-        if self._head(key(sha256)) is None:
+    def renew(self, sha256: str) -> int | None:
+        if (found := self._head(key(sha256))) is None:
             return None
         with self._in_words():
             self._store.put(f"{_RENEWED}/{sha256}", b"")
-        return self.stat(sha256)
+        return found["size"]
 
     def put(self, sha256: str, content: bytes) -> None:
         with self._in_words():
@@ -107,7 +107,7 @@ class ObjectBlobs:
             return
         kept = sorted(self._list(_CORRUPT), key=_time, reverse=True)
         with self._in_words():
-            self._store.delete([one["path"] for one in kept[kept_max:]])
+            self._store.delete([f"{_RENEWED}/{sha256}", *(one["path"] for one in kept[kept_max:])])
 
     def _size(self, sha256: str) -> int:
         if (found := self._head(key(sha256))) is None:
@@ -135,9 +135,7 @@ class ObjectBlobs:
             if isinstance(error, NotFoundError | FileNotFoundError) and what:
                 raise Unknown(f"{self.where}: there is no {what}") from error
             if isinstance(error, UnauthenticatedError | PermissionDeniedError):
-                raise NotTrusted(
-                    f"{self.where}: the store refuses these credentials: {line}"
-                ) from error
+                line = f"the store refuses this registry's credentials: {line}"
             raise Unavailable(f"{self.where}: {line}") from error
 
 

@@ -8,9 +8,11 @@ import fcntl
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from cloud.registry.artifacts.folder_blobs import in_words
 from shared.errors import Conflict
@@ -34,34 +36,40 @@ class Staged:
 
 
 class StagedFile:
-    """Its writer. Any thread may call, and `close` may overtake `open`: it then opens no more."""
+    """Its writer. Any thread may call; `close` may overtake the others, which then do nothing.
+
+    All raise `Unavailable`; where writing or syncing failed, the file is dropped: a full disk gets
+    its room back, and after a failed sync nobody knows what is on the disk (Rebello et al., "Can
+    applications recover from fsync failures?", 2020).
+    """
 
     def __init__(self, folder: Path, sha256: str, total_bytes: int) -> None:
         self.path = folder / f"{sha256}.{total_bytes}{_SUFFIX}"
         self.size = 0
         self.hash = hashlib.sha256()
         self._where = f"upload {sha256[:16]}..."
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._closed = False
         self._alone = threading.Lock()
 
-    def open(self, known: "tuple[int, _Hash] | None") -> None:
-        """Lock it, and hash what is there, unless `known` (a size, and the hash of so many bytes)
-        says it. Raises `Conflict` while another writer has it, `Unavailable`.
-        """
+    def lock(self) -> None:
+        """Make it, or take what is there. Raises `Conflict` while another writer has it."""
         with self._alone, in_words(self._where):
             if self._closed:
                 raise Conflict(f"{self._where}: given up")
-            self._file = file = self.path.open("a+b")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                there = self.path.stat()
-            except (BlockingIOError, FileNotFoundError) as error:
-                raise self._taken() from error
-            found = os.fstat(file.fileno())
-            if (there.st_dev, there.st_ino) != (found.st_dev, found.st_ino):
-                raise self._taken()  # the writer before moved it in, or dropped it, just now
-            if known is not None and known[0] == found.st_size:
+            file = self.path.open("a+b", buffering=0)
+            if not self._is_mine(file):
+                file.close()
+                raise Conflict(
+                    f"{self._where}: somebody else is sending it; ask again where it stands"
+                )
+            self._file = file
+
+    def load(self, known: "tuple[int, _Hash] | None") -> None:
+        """Hash what is there, unless `known` (a size, and the hash of so many bytes) says it."""
+        with self._alone, in_words(self._where):
+            file = self._opened()
+            if known is not None and known[0] == os.fstat(file.fileno()).st_size:
                 self.size, self.hash = known
                 return
             file.seek(0)
@@ -70,53 +78,77 @@ class StagedFile:
                 self.size += len(part)
 
     def write(self, parts: list[bytes]) -> None:
-        """Raises `Unavailable`: what was written of it then is cut off again."""
+        content = b"".join(parts)
         with self._alone, in_words(self._where):
-            if (file := self._file) is None:
-                raise Conflict(f"{self._where}: given up")
-            content = b"".join(parts)
+            file = self._opened()
             try:
-                file.write(content)
-                file.flush()
+                left = memoryview(content)
+                while left:
+                    left = left[file.write(left) :]
             except OSError:
-                self._drop(file)  # what fails is a disk that is full: give it back its room
+                self._drop()
                 raise
             self.hash.update(content)
             self.size += len(content)
 
-    def sync(self) -> None:
-        with self._alone, in_words(self._where):
-            if self._file is not None:
-                os.fsync(self._file.fileno())
+    def move(self, move_in: Callable[[Path], None]) -> None:
+        """Sync it, and let `move_in` take the file away."""
+        with self._alone:
+            self._sync()
+            move_in(self.path)
 
     def discard(self) -> None:
         """Its bytes are of no use to anyone."""
         with self._alone, in_words(self._where):
-            if self._file is not None:
-                self._drop(self._file)
+            self._opened()
+            self._drop()
 
-    def close(self) -> None:
-        """Give the lock back; what was written stays. May be called again."""
-        with self._alone, in_words(self._where):
+    def close(self) -> bool:
+        """Give the lock back; what was written stays, and was synced. False when nothing does."""
+        with self._alone:
             self._closed = True
-            if (file := self._file) is not None:
-                self._file = None
-                try:
-                    os.fsync(file.fileno())
-                finally:
-                    file.close()
+            if self._file is None:
+                return False
+            with in_words(self._where):
+                if not self.size:
+                    self._drop()
+                    return False
+            self._sync()
+            self._file.close()
+            self._file = None
+            return self.path.exists()
 
-    def _drop(self, file: BinaryIO) -> None:
+    def _opened(self) -> FileIO:
+        if self._file is None:
+            raise Conflict(f"{self._where}: given up")
+        return self._file
+
+    def _sync(self) -> None:
+        with in_words(self._where):
+            try:
+                os.fsync(self._opened().fileno())
+            except OSError:
+                self._drop()
+                raise
+
+    def _is_mine(self, file: FileIO) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            there, found = self.path.stat(), os.fstat(file.fileno())
+        except (BlockingIOError, FileNotFoundError):
+            return False
+        # another file: the writer before moved it in, or dropped it, between opening and locking
+        return (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
+
+    def _drop(self) -> None:
         self.path.unlink(missing_ok=True)
-        self._file = None
-        file.close()
-
-    def _taken(self) -> Conflict:
-        return Conflict(f"{self._where}: somebody else is sending it; ask again where it stands")
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def staged_files(folder: Path) -> list[Staged]:
-    """All unfinished uploads, the oldest first. Raises `Unavailable`."""
+    """All unfinished uploads, the longest forgotten first. Raises `Unavailable`."""
     found = []
     with in_words(str(folder)):
         for path in folder.glob(f"*{_SUFFIX}"):
@@ -139,10 +171,7 @@ def drop_idle(staged: Staged) -> bool:
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            try:
                 staged.path.unlink()
-            except FileNotFoundError:
+            except (BlockingIOError, FileNotFoundError):
                 return False
     return True

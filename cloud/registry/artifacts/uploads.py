@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloud.registry.artifacts.blobs import Blobs, Stored, checked_sha256
+from cloud.registry.artifacts.blobs import Blobs, checked_sha256
 from cloud.registry.artifacts.folder_blobs import in_words, make_folder
 from cloud.registry.artifacts.hash_locks import HashLocks
 from cloud.registry.artifacts.settings import ArtifactSettings
@@ -44,7 +44,8 @@ class Uploads:
     ) -> int:
         """Take `chunks` on from `offset`; returns the new offset, `total_bytes` when it is in.
 
-        What came stays for the next call when `chunks` ends early or raises. Raises `Conflict`
+        What came stays for the next call when `chunks` ends early or raises. When the artifact is
+        here already, none of `chunks` is taken. Raises `Conflict`
         (another `offset` is due; somebody else is sending it), `Malformed`, `TooLarge`,
         `NotTrusted` (another hash than it was sent under; all of it is dropped), `Overloaded`
         (too many unfinished uploads), `Unavailable` (the disk is full; all of it is dropped).
@@ -57,10 +58,8 @@ class Uploads:
                 f"{total_bytes} bytes; one artifact has {self._settings.bytes_max} at most"
             )
         if (stored := await asyncio.to_thread(self._renew, sha256)) is not None:
-            if stored.bytes != total_bytes:
-                raise Malformed(
-                    f"artifact {sha256[:16]}... has {stored.bytes} bytes, not {total_bytes}"
-                )
+            if stored != total_bytes:
+                raise Malformed(f"artifact {sha256[:16]}... has {stored} bytes, not {total_bytes}")
             return total_bytes
         staged = StagedFile(self._folder, sha256, total_bytes)
         try:
@@ -83,7 +82,7 @@ class Uploads:
                     path.unlink(missing_ok=True)
         return [one for one in old if drop_idle(one)]
 
-    def _renew(self, sha256: str) -> Stored | None:
+    def _renew(self, sha256: str) -> int | None:
         with self._locks.keep(sha256):
             return self._blobs.renew(sha256)
 
@@ -91,13 +90,12 @@ class Uploads:
         with self._entering:
             if not staged.path.exists():
                 self._make_room(sha256, total_bytes)
-            staged.open(self._known.pop(sha256, None))
+            staged.lock()
+            known = self._known.pop(sha256, None)
+        staged.load(known)
         if staged.size != offset:
-            at = staged.size
-            if not at:
-                staged.discard()
             raise Conflict(
-                f"upload {sha256[:16]}... stands at {at} bytes, not {offset}; go on there"
+                f"upload {sha256[:16]}... stands at {staged.size} bytes, not {offset}; go on there"
             )
 
     def _make_room(self, sha256: str, total_bytes: int) -> None:
@@ -131,16 +129,13 @@ class Uploads:
                 f"upload {sha256[:16]}...: what was sent has sha256 {found[:16]}...; it is dropped, "
                 "send it again from the start"
             )
-        staged.sync()
         with self._locks.keep(sha256):
-            self._blobs.place(sha256, staged.path)
+            staged.move(lambda path: self._blobs.place(sha256, path))
 
     def _leave(self, staged: StagedFile, sha256: str) -> None:
-        size, so_far = staged.size, staged.hash
-        with self._entering:
-            staged.close()
-            if staged.path.exists():
-                self._known[sha256] = size, so_far
+        if staged.close():
+            with self._entering:
+                self._known[sha256] = staged.size, staged.hash
                 while len(self._known) > self._settings.uploads_max:
                     self._known.popitem(last=False)
 

@@ -89,6 +89,8 @@ class TrustStore:
         content = self._file(self._folder / chain_name(model), CHAIN_BYTES_MAX)
         if content is None:
             raise Unknown(f"{self._folder}: nothing is kept of {model}; refresh it first")
+        if len(content) > CHAIN_BYTES_MAX:
+            raise TooLarge(f"{chain_name(model)}: over its {CHAIN_BYTES_MAX} bytes; refresh it")
         return content
 
     def _read(self) -> dict[str, bytes]:

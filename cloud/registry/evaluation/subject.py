@@ -107,7 +107,12 @@ class Subject:
                 f"it was not done after {self._limit_s:g} s, still {_DOING[request.do]}; it hangs, "
                 "or time_limit_s is too short for it"
             ) from error
-        except (ConnectionError, ValueError):  # gone; or a line without an end
+        except ValueError as error:
+            await self._end()
+            raise ModelBroke(
+                f"its process said over {LINE_BYTES_MAX} bytes at once while {_DOING[request.do]}"
+            ) from error
+        except ConnectionError:  # gone
             line = b""
         self._left_s -= loop.time() - began
         if not line.endswith(b"\n"):

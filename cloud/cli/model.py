@@ -13,6 +13,7 @@ from cloud.cli.model_diff import diff
 from cloud.cli.model_push import push
 from cloud.cli.model_reading import checklist, get, history, list_models
 from cloud.cli.model_release import release, retire
+from cloud.cli.model_signature import check_release, signature_text, tree_of_signature
 from cloud.cli.registry_session import CODES
 
 if TYPE_CHECKING:
@@ -87,9 +88,19 @@ def verify(
     bundle: BundlePath,
     engine: Annotated[str | None, typer.Option(help="Require this engine or variant.")] = None,
     *,
+    root: Annotated[
+        Path | None,
+        typer.Option(metavar="root.json", help="Also require a release signed under this root."),
+    ] = None,
+    signature: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Default: NAME.sig.json beside the bundle.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Check schema, hashes and golden samples, then run the golden samples on this machine.
+
+    With --root also that the keys appointed under this root released it: offline, by a signature
+    that `hybridge model get --out` put beside it.
 
     Exit codes: 0 at least one variant runs and agrees, 1 refused, 2 wrong usage.
     """
@@ -98,8 +109,11 @@ def verify(
     from shared.engines.ranking import choose
     from shared.errors import HybridgeError
 
+    if signature is not None and root is None:
+        raise typer.BadParameter("--signature is checked against a root: give --root, too")
     try:
         opened = open_bundle(bundle)
+        signed = None if root is None else check_release(opened, bundle, root, signature)
         choice = choose(opened, known_engines(), wanted=engine)
     except HybridgeError as error:
         if not json:
@@ -110,9 +124,13 @@ def verify(
     if json:
         variants = {verdict.variant.key: verdict.reason for verdict in choice.verdicts}
         found = {"ok": True, "chosen": choice.variant.key, "variants": variants}
+        if signed is not None:
+            found["signed"] = tree_of_signature(signed)
         typer.echo(json_format.dumps(found, indent=2))
         return
     typer.echo(f"{bundle}: {_title(opened)} checks out")
+    if signed is not None:
+        typer.echo(f"  {signature_text(signed)}")
     for verdict in choice.verdicts:
         mark = "+" if verdict.parity is not None and verdict.parity.passes else "-"
         parity = f"; {verdict.parity}" if mark == "+" else ""

@@ -8,7 +8,7 @@ import typer
 from cloud.cli.completion import models, versions
 
 if TYPE_CHECKING:
-    from cloud.registry.documents import ModelVersion
+    from cloud.registry.documents import Evaluation, ModelVersion
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Its name.", autocompletion=models)]
 VersionName = Annotated[
@@ -40,3 +40,12 @@ def metrics_text(metrics: Mapping[str, object]) -> str:
     from cloud.cli.output import cell
 
     return ", ".join(f"{name} {cell(value)}" for name, value in metrics.items())
+
+
+def evaluation_text(found: "Evaluation") -> str:
+    """Its state, why, and the figures of each variant."""
+    lines = [f"evaluation {found.id} of {found.model} {found.version}: {found.state}"]
+    if found.why:
+        lines.append(f"  {found.why}")
+    lines += [f"  {key}: {metrics_text(metrics)}" for key, metrics in found.metrics.items()]
+    return "\n".join(lines)

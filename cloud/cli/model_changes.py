@@ -7,7 +7,7 @@ import typer
 
 from cloud.cli.api_key import KeyFile
 from cloud.cli.completion import data_sets
-from cloud.cli.model_arguments import ModelName, VersionName, metrics_text, status_line
+from cloud.cli.model_arguments import ModelName, VersionName, evaluation_text, status_line
 from cloud.cli.output import Format, Output, show
 from cloud.cli.registry_session import Code, Comment, DryRun, Registry, ask
 
@@ -32,6 +32,8 @@ def evaluate(
 ) -> None:
     """Queue an evaluation of a version on the engines that its model's gate names.
 
+    With --wait, one that waits or runs already is waited for instead.
+
     Exit codes: 0 done, 1 refused, or (with --wait) not passed, 2 wrong usage, 3 the registry cannot
     be reached, 4 one waits or runs already.
     """
@@ -40,13 +42,15 @@ def evaluate(
         return
 
     async def work(asked: "RegistryClient") -> "Evaluation":
-        from cloud.registry.client.waiting import ended
+        from cloud.registry.client.waiting import ended, unended
 
-        queued = await asked.evaluate(name, version)
-        return await ended(asked, queued.id) if wait else queued
+        if not wait:
+            return await asked.evaluate(name, version)
+        queued = await unended(asked, name, version) or await asked.evaluate(name, version)
+        return await ended(asked, queued.id)
 
     found = ask(registry, key_file, work, model=name, version=version)
-    show(found, output, lambda out: out.print(_evaluation_text(found)))
+    show(found, output, lambda out: out.print(evaluation_text(found), soft_wrap=True))
     if wait and found.state != "passed":
         raise typer.Exit(Code.REFUSED)
 
@@ -91,7 +95,7 @@ def delete(
     name: ModelName,
     version: VersionName,
     *,
-    comment: Comment = "",
+    comment: Comment,
     registry: Registry = None,
     key_file: KeyFile = None,
     dry_run: DryRun = False,
@@ -244,11 +248,3 @@ def _would(
 
 def _changed(version: "ModelVersion", output: Format) -> None:
     show(version, output, lambda out: out.print(status_line(version), soft_wrap=True))
-
-
-def _evaluation_text(found: "Evaluation") -> str:
-    lines = [f"evaluation {found.id} of {found.model} {found.version}: {found.state}"]
-    if found.why:
-        lines.append(f"  {found.why}")
-    lines += [f"  {key}: {metrics_text(metrics)}" for key, metrics in found.metrics.items()]
-    return "\n".join(lines)

@@ -46,7 +46,7 @@ def diff(
             deltas[sha256] = await asked.deltas_to(sha256)
         return difference(old, new, deltas)
 
-    found = ask(registry, key_file, work, model=name, version=after)
+    found = ask(registry, key_file, work, model=name)
     show(found, output, lambda out: _print(out, found))
 
 

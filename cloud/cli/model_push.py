@@ -7,15 +7,15 @@ import typer
 
 from cloud.cli.api_key import KeyFile
 from cloud.cli.completion import versions
-from cloud.cli.model_arguments import status_line
+from cloud.cli.model_arguments import evaluation_text, status_line
 from cloud.cli.output import Format, Output, say, show, size
 from cloud.cli.progress import byte_bar
-from cloud.cli.registry_session import DryRun, Registry, ask
+from cloud.cli.registry_session import Code, DryRun, Registry, ask
 
 if TYPE_CHECKING:
     from cloud.registry.client.client import RegistryClient
     from cloud.registry.client.push import Plan
-    from cloud.registry.documents import ModelVersion, Origin
+    from cloud.registry.documents import Evaluation, ModelVersion, Origin
 
 _AGAIN = "stopped; what came over stays there: run the same command again to go on"
 
@@ -32,6 +32,9 @@ def push(
         list[str] | None,
         typer.Option(metavar="NAME=VERSION", help="What it needs or was made with; may repeat."),
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until its evaluation has ended; fail if it failed.")
+    ] = False,
     registry: Registry = None,
     key_file: KeyFile = None,
     dry_run: DryRun = False,
@@ -42,8 +45,8 @@ def push(
     Files that the registry has are not sent. Interrupted, by whatever, it goes on where it was when
     run again; what is registered already is left alone. A new model is made, with the default gate.
 
-    Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the registry cannot be reached, 4 this version is
-    registered with another content.
+    Exit codes: 0 done, 1 refused, or (with --wait) its evaluation did not pass, 2 wrong usage, 3 the
+    registry cannot be reached, 4 this version is registered with another content.
     """
     origin = _origin(parent, training_job, dependency or [])
     from cloud.registry.client.push import parcel_of
@@ -80,7 +83,35 @@ def push(
     done = "was registered before" if planned.is_registered else f"sent {amounts}"
     if output is not Format.TABLE:
         say(f"{name} {parcel.manifest.version}: {done}")
-    show(version, output, lambda out: out.print(f"{status_line(version)}: {done}"))
+    evaluation = None
+    if wait:
+        evaluation = ask(registry, key_file, lambda asked: _evaluated(asked, name, version.version))
+        version = ask(
+            registry, key_file, lambda asked: asked.version(name, parcel.manifest.version)
+        )
+    _show(version, evaluation, done, output)
+    if evaluation is not None and evaluation.state != "passed":
+        raise typer.Exit(Code.REFUSED)
+
+
+async def _evaluated(asked: "RegistryClient", name: str, version: str) -> "Evaluation | None":
+    """The newest evaluation, ended; None: there never was one."""
+    from cloud.registry.client.waiting import ended, unended
+
+    waiting = await unended(asked, name, version)
+    if waiting is not None:
+        return await ended(asked, waiting.id)
+    newest = (await asked.version(name, version)).evaluation
+    return None if newest is None else await asked.evaluation(newest)
+
+
+def _show(
+    version: "ModelVersion", evaluation: "Evaluation | None", done: str, output: Format
+) -> None:
+    lines = [f"{status_line(version)}: {done}"]
+    if evaluation is not None:
+        lines.append(evaluation_text(evaluation))
+    show(version, output, lambda out: out.print("\n".join(lines), soft_wrap=True))
 
 
 def _origin(parent: str | None, training_job: str | None, dependencies: list[str]) -> "Origin":

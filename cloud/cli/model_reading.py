@@ -14,8 +14,8 @@ from cloud.cli.model_arguments import (
     metrics_text,
     title,
 )
-from cloud.cli.output import Format, Output, facts, grid, moment, say, show, size
-from cloud.cli.progress import byte_bar
+from cloud.cli.model_fetch import fetch
+from cloud.cli.output import Format, Output, facts, grid, moment, show
 from cloud.cli.registry_session import Code, Registry, ask
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from cloud.registry.client.client import RegistryClient
     from cloud.registry.documents import Evaluation, Model, ModelVersion
-    from shared.bundle.manifest import Manifest
 
 
 def list_models(
@@ -64,12 +63,13 @@ def get(
     """Show a model, or one version of it; with --out, fetch its bundle.
 
     Every file is checked against the manifest. Interrupted, the same command goes on. Without
-    VERSION, --out fetches the current release.
+    VERSION, --out fetches the current release. A release's signature is put beside it, for
+    `hybridge model verify --root`.
 
     Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the registry cannot be reached.
     """
     if out is not None:
-        _fetch(registry, key_file, name, version, out, output)
+        fetch(registry, key_file, name, version, out, output)
         return
     if version is None:
         model = ask(registry, key_file, lambda asked: asked.model(name), model=name)
@@ -105,11 +105,11 @@ def history(
     )  # fmt: skip
 
     def table(out: "Console") -> None:
-        from cloud.cli.registry_log import row
+        from cloud.cli.registry_log import COLUMNS, row
 
         grid(
             out, f"History of {name}{f' {version}' if version else ''}",
-            ("entry", "at", "by", "what", "change"), map(row, found),
+            COLUMNS, map(row, found),
         )  # fmt: skip
 
     show(found, output, table)
@@ -144,43 +144,6 @@ def checklist(
     show({"ready": not missing, "missing": missing}, output, table)
     if missing:
         raise typer.Exit(Code.REFUSED)
-
-
-def _fetch(
-    registry: list[str] | None, key_file: Path | None, name: str, version: str | None,
-    target: Path, output: Format,
-) -> None:  # fmt: skip
-    folder = target.with_name(f".{target.name}.unpacked") if target.suffix == ".hyb" else target
-
-    async def work(asked: "RegistryClient") -> "tuple[ModelVersion, Manifest]":
-        from cloud.registry.client.fetch import fetch_bundle
-        from shared.errors import Unknown
-
-        wanted = version or (await asked.model(name)).current
-        if wanted is None:
-            raise Unknown(f"{name} has no released version; name one")
-        found = await asked.version(name, wanted)
-        total = sum(file.bytes for file in found.files)
-        with byte_bar(title(found), total, output) as moved:
-            return found, await fetch_bundle(asked, found, folder, moved)
-
-    again = "stopped; what came lies beside the target: run the same command again to go on"
-    found, _ = ask(registry, key_file, work, model=name, version=version, stopped=again)
-    if folder != target:
-        _pack(folder, target)
-    say(f"{target}: {title(found)}, {size(sum(file.bytes for file in found.files))}")
-    show(found, output, lambda console: console.print(str(target)))
-
-
-def _pack(folder: Path, target: Path) -> None:
-    import shutil
-
-    from shared.bundle.writer import pack
-
-    try:
-        pack(folder, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _models(out: "Console", found: "list[Model]") -> None:

@@ -9,6 +9,7 @@ from cloud.cli.output import Format, Output, facts, grid, moment, show, size
 from cloud.cli.registry_init import init
 from cloud.cli.registry_keys import keys
 from cloud.cli.registry_log import log
+from cloud.cli.registry_regions import promote, rejoin
 from cloud.cli.registry_session import CODES, Code, DryRun, Registry, ask
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 registry = typer.Typer(
     no_args_is_help=True, help=f"Set up and look after a registry: keys, log, regions. {CODES}"
 )
-registry.command()(init)
-registry.command()(log)
+for _command in (init, log, promote, rejoin):
+    registry.command()(_command)
 registry.add_typer(keys, name="keys")
 
 

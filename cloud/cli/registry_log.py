@@ -1,5 +1,7 @@
 """`hybridge registry log`: what happened, and that nobody altered it."""
 
+import json
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,12 +11,15 @@ from cloud.cli.output import Format, Output, cell, console, moment, say
 from cloud.cli.registry_session import Registry, ask
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cloud.registry.client.client import RegistryClient
     from cloud.registry.documents import Entry
 
 _PAGE = 500
 _WAIT_S = 30
 _SHOWN = 160  # characters of a change in a table
+_HASH = re.compile("[0-9a-f]{64}")
 COLUMNS = ("entry", "at", "by", "what", "change")
 
 
@@ -95,10 +100,16 @@ class _Seen:
 
 
 def row(entry: "Entry") -> tuple[object, ...]:
-    """Of a table with `COLUMNS`."""
-    import json
+    """Of a table with `COLUMNS`; -o json has all of a change."""
+    return entry.seq, moment(entry.at), entry.actor, entry.kind, _in_short(entry.change)
 
-    change = json.dumps(entry.change, ensure_ascii=True)
-    if len(change) > _SHOWN:
-        change = change[: _SHOWN - 3] + "..."
-    return entry.seq, moment(entry.at), entry.actor, entry.kind, change
+
+def _in_short(change: "Mapping[str, object]") -> str:
+    """What says something in one line: no lists, no hashes."""
+    said = (
+        f"{name}={json.dumps(value, ensure_ascii=True)}"
+        for name, value in sorted(change.items())
+        if isinstance(value, str | int | float) and not _HASH.fullmatch(str(value))
+    )
+    text = " ".join(said)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -62,7 +62,7 @@ def ask(
     if not urls:
         raise typer.BadParameter("name the registry: --registry URL, or HYBRIDGE_REGISTRY")
     from cloud.registry.client.client import RegistryClient
-    from shared.errors import Unknown
+    from shared.errors import NotTrusted, Unknown
 
     key = read_key(key_file)
 
@@ -72,6 +72,10 @@ def ask(
                 return await work(registry)
             except Unknown as error:
                 raise Unknown(f"{error}{await _suggestion(registry, model, version)}") from error
+            except NotTrusted as error:
+                if key is None:
+                    raise NotTrusted(f"{error}; give --key-file or HYBRIDGE_API_KEY") from error
+                raise
 
     with ending(stopped, Code.UNREACHABLE):
         return asyncio.run(asked())

@@ -1,5 +1,6 @@
 """Signed metadata for a change, made where the keys are: read from the registry, edited, signed."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +16,7 @@ from shared.trust.names import (
     file_name,
     model_role,
 )
+from shared.trust.signature import write_signature
 
 RELEASE_DAYS: Final = 365.0
 """For which a model's releases are believed, unless the signer says otherwise."""
@@ -27,7 +29,8 @@ async def published(registry: RegistryClient, role: str) -> bytes | None:
     check all signatures.
     """
     if role == "root":
-        return await _newest_root(registry)
+        roots = [content async for content in _roots(registry)]
+        return roots[-1] if roots else None
     content = await registry.trust_file("timestamp.json", TIMESTAMP_BYTES_MAX)
     if content is None:
         return None
@@ -64,14 +67,23 @@ async def next_retirement(
     return edits.without_release(before, version.model, version.version, now, days)
 
 
-async def _newest_root(registry: RegistryClient) -> bytes | None:
-    newest: bytes | None = None
+async def bundle_signature(registry: RegistryClient, model: str, version: str) -> bytes:
+    """What proves the released bundle offline (`shared/trust/signature.py`). Raises `Unknown`."""
+    roots = [content async for content in _roots(registry)]
+    targets = await published(registry, "targets")
+    role = await published(registry, model_role(model))
+    if not roots or targets is None or role is None:
+        raise Unknown(f"{model} {version}: no signed metadata names it")
+    return write_signature(model, version, roots, targets, role)
+
+
+async def _roots(registry: RegistryClient) -> AsyncIterator[bytes]:
+    """Every one that is published, in order."""
     for version in range(1, ROOTS_MAX + 1):
         name = file_name("root", version)
         content = await registry.trust_file(name, bytes_max("root"))
         if content is None:
-            return newest
+            return
         if edits.read(content, "root", name).signed.version != version:
             raise NotTrusted(f"{name}: holds another version")
-        newest = content
-    return newest
+        yield content

@@ -19,3 +19,9 @@ async def ended(registry: RegistryClient, evaluation_id: str) -> Evaluation:
         page = await registry.log(at, 500, _WAIT_S)
         if page.entries:
             at = page.entries[-1].seq
+
+
+async def unended(registry: RegistryClient, model: str, version: str) -> Evaluation | None:
+    """The version's evaluation that waits or runs, if there is one."""
+    found = await registry.evaluations(model, version)
+    return next((one for one in found if one.state not in _ENDS), None)

@@ -17,13 +17,14 @@ from cloud.monitoring.settings import InferenceLogSettings
 from cloud.serving.caches.settings import FeatureCacheSettings, ResultCacheSettings
 from cloud.serving.fallback_settings import Reliability
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
+from cloud.updates.settings import RegistryModels
 from shared.bundle.manifest import Name
 from shared.config import Count, Positive, Section, in_words, read_toml
 from shared.errors import Malformed
 
 _PATHS = frozenset({
     "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file", "folder",
-    "key_file", "keys_file", "revoked_file", "out",
+    "key_file", "keys_file", "revoked_file", "out", "api_key_file", "root", "ca", "certificate", "key",
 })  # fmt: skip
 
 
@@ -72,7 +73,9 @@ class Config(Section):
     then no other worker of that broker may have it."""
     state_dir: Path = Path("hybridge-cloud")
     """For the feedback store, jobs, engine caches, the inference log and the broker's files."""
-    models: tuple[ModelSettings, ...] = Field(min_length=1)
+    models: tuple[ModelSettings, ...] = ()
+    registry: RegistryModels | None = None
+    """Models that come from the registry, beside those of `models`."""
     broker: BrokerSettings = BrokerSettings()
     batching: Batching = Batching()
     pool: PoolSettings = PoolSettings()
@@ -98,6 +101,17 @@ class Config(Section):
     drain_s: Positive = 30.0
     """From then on to a forced end; supervisors kill after 90."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _serves_something(self) -> Self:
+        if not self.models and self.registry is None:
+            raise ValueError("models: name one bundle at least, or a registry that has some")
+        if self.registry is not None and self.pool.folder is not None:
+            raise ValueError(
+                "pool.folder and registry: one of them says which bundles there are; name those of "
+                "the folder in models"
+            )
+        return self
 
     @model_validator(mode="after")
     def _store_keeps_up(self) -> Self:

@@ -101,7 +101,7 @@ class Service:
         tier, worker = self._tier, self._worker
         because = (
             "shutting down" if self._stop.is_set()
-            else tier.pool.why_not_ready or (
+            else tier.why_not_ready or (
                 "starting" if worker is None
                 else worker.why_not_ready
             )
@@ -171,6 +171,8 @@ class Service:
                 jobs,
                 windows,
             ]
+            if tier.updates is not None:
+                others.append(parts.create_task(tier.updates.run(), name="updates"))
             worker.start(parts)
             await _first_of(worker.link_up.wait(), self._stop.wait())
             if not self._stop.is_set():

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import random
 
 from cloud.config import Config
 from cloud.gateway.counts import GatewayCounts
@@ -25,6 +26,8 @@ from cloud.serving.pool import ModelPool
 from cloud.serving.queues import Queues
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.served import Served
+from cloud.updates.bundles import Bundles
+from cloud.updates.following import Following
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +37,23 @@ class Tier:
 
     def __init__(self, config: Config, metrics: Metrics) -> None:
         registry, self._reliability = metrics.registry, config.reliability
+        bundles, pool = Bundles(config.state_dir), config.pool
+        if config.registry is not None:
+            pool = pool.model_copy(update={"folder": bundles.folder})
         self.pool = ModelPool(
-            config.models, pool=config.pool, batching=config.batching,
+            config.models, pool=pool, batching=config.batching,
             cache_dir=config.state_dir / "engines",
             on_batch=lambda rows, _run_s: metrics.batch_size.observe(rows),
         )  # fmt: skip
+        self.updates: Following | None = None
+        if config.registry is not None:
+            self.updates = Following(
+                config.registry,
+                bundles,
+                self.pool,
+                config.name,
+                random.Random(),  # noqa: S311  jitter
+            )
         BatchingMetrics(self.pool, registry)
         results, features = ResultCache(config.result_cache), FeatureCache(config.feature_cache)
         CacheMetrics({"result": results, "feature": features}, registry)
@@ -55,13 +70,23 @@ class Tier:
 
     async def start(self) -> None:
         """Load the models; raises what the first that fails raises."""
+        if self.updates is not None:
+            await self.updates.prepare()
         await self.pool.start()
+        if self.updates is not None:
+            await self.updates.start()
         for served in self.pool.served:
             if served.manifest.task == "classify":
                 self.inference.guard(served)  # a rule that does not fit its model is known now
         for name in sorted(self._reliability.keys() - {known.name for known in self.pool.index()}):
             log.warning("reliability_of_no_model", extra={"model": name})  # one may come later
         self._log.start()
+
+    @property
+    def why_not_ready(self) -> str | None:
+        """None once every model is there, of the configuration and of the registry."""
+        here = self.pool.why_not_ready
+        return here or (self.updates.why_not_ready if self.updates is not None else None)
 
     async def close(self) -> None:
         """Every model, and the log's last lines."""

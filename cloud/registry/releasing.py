@@ -130,15 +130,14 @@ class Releasing:
         async with self.trust.turn:
             await self.trust.discard(role)
 
-    async def tick(self) -> bool:
-        """Sign a new timestamp and snapshot where they run out; whether anything was published.
+    async def tick(self) -> datetime:
+        """Sign a new timestamp and snapshot where they run out; when they will next.
 
         Raises as `Repository.prepare_tick`.
         """
         async with self.trust.turn:
-            prepared = await self.trust.prepare_tick(self._now())
-            await self._settle(prepared, OWN)
-        return bool(prepared.commands)
+            await self._settle(await self.trust.prepare_tick(self._now()), OWN)
+            return await self.trust.due(self._now())
 
     async def _settle(self, prepared: Prepared, actor: str) -> None:
         if not prepared.commands:

@@ -35,6 +35,8 @@ from shared.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
+_LOOK_S = 1.0
+
 
 class RegistryService:
     """`run` once. `ready` is called with the API's URL when it can answer."""
@@ -91,7 +93,8 @@ class RegistryService:
             await artifacts.check()
             password = read_password(config.trust.password_file, os.environ)
             folder = config.trust.online_keys
-            signers = {} if folder is None else await asyncio.to_thread(
+            # a replica's folder is filled when it is promoted
+            signers = {} if folder is None or not any(folder.glob("*.pem")) else await asyncio.to_thread(
                 load_signers, folder, password
             )  # fmt: skip
             trust = Repository(
@@ -126,7 +129,7 @@ class RegistryService:
             ]
             if replication.role == "home":
                 running += [
-                    parts.create_task(self._evaluators(metrics).run(), name="evaluators"),
+                    parts.create_task(self._evaluate(replication, metrics), name="evaluators"),
                     parts.create_task(
                         DeltaPublishing(
                             registry, config.deltas, releasing.released, metrics
@@ -146,21 +149,24 @@ class RegistryService:
     async def _drained(
         self, server: RegistryServer, parts: "list[asyncio.Task[None]]"
     ) -> bool:  # fmt: skip
-        server.connections.closing = True
+        server.begin_end()
         try:
             async with asyncio.timeout(self._config.drain_s):
                 await asyncio.wait(parts)
-                await server.connections.until_quiet()
+                await server.until_quiet()
         except TimeoutError:
             log.error("drain_cut")  # noqa: TRY400  no trace to show
             return False
         return True
 
-    def _evaluators(self, metrics: RegistryMetrics) -> EvaluatorProcesses:
+    async def _evaluate(self, replication: Replication, metrics: RegistryMetrics) -> None:
+        """Evaluators write into the catalog by themselves, so not before this is surely home."""
+        while not replication.is_home:  # noqa: ASYNC110  unsure for a start at most
+            await asyncio.sleep(_LOOK_S)
         config = self._config
-        return EvaluatorProcesses(
+        await EvaluatorProcesses(
             config.evaluation.processes, self._child_arguments, config.evaluators, metrics
-        )
+        ).run()
 
     def _say_ready(self, url: str) -> None:
         """Once; the port stays the same when the role changes."""

@@ -1,4 +1,4 @@
-"""Keeps the timestamp from running out, and the registry's figures up to date."""
+"""Keeps the timestamp from running out."""
 
 import asyncio
 import logging
@@ -29,11 +29,12 @@ class TrustUpkeep:
             await asyncio.sleep(self._settings.trust_look_s)
 
     async def look(self) -> None:
-        """Sign a new timestamp where it is time, and note when the newest one ends."""
+        """Sign a new timestamp where it is time."""
         trouble = ""
         try:
             self._registry.replication.check_writable()
-            await self._releasing.tick()
+            due = await self._releasing.tick()
+            self._metrics.timestamp_due.set(due.timestamp())
         except (ReadOnly, Unknown):
             pass  # the home signs; or there are no keys yet
         except HybridgeError as error:
@@ -44,7 +45,3 @@ class TrustUpkeep:
                 log.error("timestamp_not_signed", extra={"why": trouble})
             else:
                 log.info("timestamp_signed_again")
-        status = self._registry.replication.status()
-        self._metrics.log_seq.set(status.seq)
-        self._metrics.behind.set(status.behind)
-        self._metrics.writable.set(self._registry.replication.is_home)

@@ -29,6 +29,7 @@ from cloud.registry.api.settings import RegistryApi
 from cloud.registry.api.trust import TrustRoutes
 from cloud.registry.api.uploads import UploadRoutes
 from cloud.registry.api.versions import VersionRoutes
+from cloud.registry.change_counts import ChangeCounts
 from cloud.registry.collecting import Collecting
 from cloud.registry.registry import Registry
 from cloud.registry.released import Released
@@ -52,12 +53,16 @@ class RegistryServer:
         counts: CollectorRegistry,
     ) -> None:
         self._settings, self._metrics = settings, metrics
+        self._ending = asyncio.Event()
+        self._listener: asyncio.Server | None = None
         self._api_metrics = ApiMetrics(counts)
-        self.connections = Connections(settings, self._api_metrics)
+        self._connections = Connections(settings, self._api_metrics)
         room = Room(settings.bodies_bytes_max)
         self._api_metrics.body_bytes.set_function(lambda: room.taken_bytes)
         asking = Asking(settings, room)
-        operations = OperationsRoutes(registry, asking, collecting, counts)
+        operations = OperationsRoutes(
+            registry, asking, collecting, ChangeCounts(registry, metrics), counts
+        )
         self.routes = [
             self._timed(checking(route))
             for route in (
@@ -71,13 +76,13 @@ class RegistryServer:
                 ).routes(),
                 *UploadRoutes(registry, settings, metrics).routes(),
                 *TrustRoutes(registry, releasing, asking).routes(),
-                *RegionRoutes(registry, asking, settings).routes(),
+                *RegionRoutes(registry, asking, settings, self._ending).routes(),
                 *operations.routes(),
             )
         ]  # fmt: skip
         operations.describe(self.routes)
         self._http = HttpServer(
-            self.routes, gateway, self.connections, self._count, metrics.unreadable.inc
+            self.routes, gateway, self._connections, self._count, metrics.unreadable.inc
         )
 
     @asynccontextmanager
@@ -89,7 +94,7 @@ class RegistryServer:
         host = self._settings.host
         async with self._http.serving() as protocol:
             try:
-                listener = await asyncio.get_running_loop().create_server(
+                listener = self._listener = await asyncio.get_running_loop().create_server(
                     protocol, host, self._settings.port, backlog=1024
                 )
             except OSError as error:
@@ -100,8 +105,18 @@ class RegistryServer:
             try:
                 yield http_url(host, listener.sockets[0].getsockname()[1])
             finally:
-                self.connections.closing = True
-                listener.close()
+                self.begin_end()
+
+    def begin_end(self) -> None:
+        """Take no more connections; each answer is its connection's last; nobody waits any more."""
+        self._ending.set()
+        self._connections.closing = True
+        if self._listener is not None:
+            self._listener.close()
+
+    async def until_quiet(self) -> None:
+        """Wait until no request is in hand."""
+        await self._connections.until_quiet()
 
     def _count(self, problem: Problem) -> None:
         self._api_metrics.problems.labels(str(problem.status.value), problem.kind).inc()

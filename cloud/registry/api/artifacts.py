@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.middleware import IDENTITY
 from cloud.api.routes import Route, document
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
@@ -75,7 +76,7 @@ class ArtifactRoutes:
             headers={
                 "ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": _FOR_EVER,
                 "Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff",
-                **part.headers,
+                **part.headers, **request[IDENTITY].headers,
             },
         )  # fmt: skip
         if part.status is not HTTPStatus.NOT_MODIFIED:

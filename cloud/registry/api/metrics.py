@@ -24,7 +24,10 @@ class RegistryMetrics:
         self.received_bytes = counter("received_bytes", "Bytes of uploads taken")
         self.evaluators = gauge("evaluators", "Evaluator processes that run")
         self.evaluator_ends = counter("evaluator_ends", "Evaluator processes that died")
-        self.evaluations_open = gauge("evaluations_open", "Evaluations that wait or run")
+        self.changes = Counter(
+            "hybridge_registry_changes", "Entries of the log since this process began, by kind",
+            ["kind"], registry=registry,
+        )  # fmt: skip
         self.evaluations = Counter(
             "hybridge_registry_evaluations", "Evaluations that ended since this process began",
             ["state"], registry=registry,
@@ -32,7 +35,9 @@ class RegistryMetrics:
         self.log_seq = gauge("log_seq", "The log's last entry")
         self.behind = gauge("behind", "Entries of the home that this replica lacks")
         self.writable = gauge("writable", "1 where this registry takes changes")
-        self.trust_expires = gauge("trust_expires_seconds", "Unix time when the timestamp expires")
+        self.timestamp_due = gauge(
+            "timestamp_due_seconds", "Unix time from which a new timestamp is signed"
+        )
         self.deltas = counter("deltas", "Deltas made and published")
         self.deltas_not_worth_it = counter(
             "deltas_not_worth_it", "Deltas over 60% of the full file"

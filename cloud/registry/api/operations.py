@@ -13,6 +13,7 @@ from cloud.api.routes import Route, document
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
 from cloud.registry.api.asking import Asking, actor_of
+from cloud.registry.change_counts import ChangeCounts
 from cloud.registry.collecting import Collecting
 from cloud.registry.registry import Registry
 
@@ -26,10 +27,15 @@ _ABOUT = (
 
 class OperationsRoutes:
     def __init__(
-        self, registry: Registry, asking: Asking, collecting: Collecting, counts: CollectorRegistry
+        self,
+        registry: Registry,
+        asking: Asking,
+        collecting: Collecting,
+        changes: ChangeCounts,
+        counts: CollectorRegistry,
     ) -> None:
         self._registry, self._asking = registry, asking
-        self._collecting, self._counts = collecting, counts
+        self._collecting, self._changes, self._counts = collecting, changes, counts
         self._description = b"{}"
 
     def routes(self) -> Iterator[Route]:
@@ -60,6 +66,7 @@ class OperationsRoutes:
         return document(schemas.Healthy(live=True, role=status.role, seq=status.seq))
 
     async def _metrics(self, _: web.Request) -> web.Response:
+        await self._changes.look()
         return web.Response(
             body=generate_latest(self._counts), headers={"Content-Type": METRICS_TYPE}
         )

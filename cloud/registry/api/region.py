@@ -1,5 +1,6 @@
 """Routes: which registry this is, its log, its replicas, and who runs what."""
 
+import asyncio
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -23,8 +24,12 @@ _SEQ_MAX = 2**53
 
 
 class RegionRoutes:
-    def __init__(self, registry: Registry, asking: Asking, limits: RegistryApi) -> None:
+    def __init__(
+        self, registry: Registry, asking: Asking, limits: RegistryApi, ending: asyncio.Event
+    ) -> None:
+        """`ending` is set when this process takes nothing new."""
         self._registry, self._asking, self._limits = registry, asking, limits
+        self._ending = ending
         self._waits = Turns("questions that wait for the log", limits.waits_max)
 
     def routes(self) -> Iterator[Route]:
@@ -84,9 +89,21 @@ class RegionRoutes:
             if not wait_s:
                 return document(await self._registry.replication.answer(after, limit, 0.0))
             with self._waits.one():
-                return document(await self._registry.replication.answer(after, limit, wait_s))
+                return document(await self._waited(after, limit, wait_s))
         except Unknown as error:  # the log is here, its signature is not
             raise Unavailable(f"nobody can vouch for the log yet: {error}") from error
+
+    async def _waited(self, after: int, limit: int, wait_s: float) -> LogAnswer:
+        """Whoever waits when this process ends is told at once that there is nothing new."""
+        answer = self._registry.replication.answer
+        waiting = asyncio.create_task(answer(after, limit, wait_s))
+        ending = asyncio.create_task(self._ending.wait())
+        try:
+            await asyncio.wait({waiting, ending}, return_when=asyncio.FIRST_COMPLETED)
+            return waiting.result() if waiting.done() else await answer(after, limit, 0.0)
+        finally:
+            waiting.cancel()
+            ending.cancel()
 
     async def _runners(self, request: web.Request) -> web.Response:
         model = check_model(request[QUERY].get("model"))

@@ -120,7 +120,7 @@ def test_nothing_kept_is_said(tmp_path: Path, site: Site, device: TrustStore) ->
 
 
 def test_models_are_told_apart(site: Site, device: TrustStore) -> None:
-    with pytest.raises(Unknown, match="lists no model-digits.json yet"):
+    with pytest.raises(Unknown, match=r"lists no model-digits\.json yet"):
         asyncio.run(device.refresh(site.fetch, "digits", NOW))
     with pytest.raises(Unknown, match="no model 'unheard-of' is delegated"):
         asyncio.run(device.refresh(site.fetch, "unheard-of", NOW))
@@ -175,7 +175,7 @@ def test_a_pinned_root_that_is_none_is_refused(folder: Path, site: Site) -> None
         with pytest.raises(error, match="pinned root"):
             asyncio.run(TrustStore(folder, content).refresh(site.fetch, "fashion", NOW))
     forged = site.root.replace(b'"version":2', b'"version":3')
-    with pytest.raises(NotTrusted, match="pinned root: .*signed by 0/2 keys"):
+    with pytest.raises(NotTrusted, match=r"pinned root: .*signed by 0/2 keys"):
         asyncio.run(TrustStore(folder, forged).refresh(site.fetch, "fashion", NOW))
 
 

@@ -35,7 +35,7 @@ def fetch(
         folder = _folder(target, found)
         if not folder.exists():
             with byte_bar(title(found), total, output) as moved:
-                await fetch_bundle(asked, found, folder, moved)
+                await fetch_bundle(asked, found.manifest, folder, moved)
         if folder != target:
             await asyncio.to_thread(_pack, folder, target)
         return found, await _signature(asked, found, target)

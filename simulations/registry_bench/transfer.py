@@ -124,7 +124,7 @@ async def _push(registry: RegistryClient, path: Path) -> None:
 
 
 async def _fetch(registry: RegistryClient, version: ModelVersion, target: Path) -> None:
-    await fetch_bundle(registry, version, target, _nobody)
+    await fetch_bundle(registry, version.manifest, target, _nobody)
 
 
 def _nobody(_: int) -> None:

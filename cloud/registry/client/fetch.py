@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -12,8 +11,8 @@ from cloud.registry.client.uploads import Moved
 from cloud.registry.documents import ModelVersion, StoredFile
 from shared.bundle.files import MANIFEST
 from shared.bundle.manifest import Manifest
-from shared.bundle.reader import open_bundle, parse_manifest
-from shared.errors import InUse, Malformed, NotTrusted, Refused, Unavailable
+from shared.bundle.reader import parse_manifest
+from shared.errors import InUse, Malformed, NotTrusted, Unavailable
 from shared.fetching.attempts import Patience, fetch_from
 from shared.fetching.partial import sync_folder
 from shared.fetching.transfer import Progress
@@ -27,21 +26,22 @@ async def fetch_manifest(registry: RegistryClient, version: ModelVersion) -> Man
 
 
 async def fetch_bundle(
-    registry: RegistryClient, version: ModelVersion, target: Path, moved: Moved
+    registry: RegistryClient, manifest_file: StoredFile, target: Path, moved: Moved
 ) -> Manifest:
-    """Make the folder `target`; what came before a cut lies beside it, for the next call.
+    """Make the folder `target`, of what `manifest_file` vouches for by its hash; what came before a
+    cut lies beside it, for the next call. Each file is checked as it comes, and none twice.
 
     Raises:
         InUse: `target` is there: bundles are never written over.
-        NotTrusted: a file is not what the manifest lists, or that not what the version names.
+        NotTrusted: a file is not what the manifest lists, or that is another one.
         Unavailable: the registry, or the disk.
 
     """
     if await asyncio.to_thread(os.path.lexists, target):
         raise InUse(f"{target} exists already; choose another folder or remove it first")
-    content = await _manifest_bytes(registry, version.manifest)
-    manifest = parse_manifest(content, _title(version))
-    partial = target.with_name(f".{target.name}.{version.manifest.sha256[:16]}.partial")
+    content = await _manifest_bytes(registry, manifest_file)
+    manifest = parse_manifest(content, f"{target}: {MANIFEST}")
+    partial = target.with_name(f".{target.name}.{manifest_file.sha256[:16]}.partial")
     slots = asyncio.Semaphore(registry.connection.settings.transfers)
 
     async def one(path: str, sha256: str, size: int) -> None:
@@ -68,7 +68,8 @@ async def fetch_bundle(
         raise failures.exceptions[0] from None
     except OSError as error:
         raise Unavailable(f"{partial}: cannot write it: {error.strerror}") from error
-    return await asyncio.to_thread(_finish, partial, content, target)
+    await asyncio.to_thread(_finish, partial, content, target)
+    return manifest
 
 
 async def fetch_artifact(
@@ -108,24 +109,18 @@ async def _manifest_bytes(registry: RegistryClient, file: StoredFile) -> bytes:
     return answer.body
 
 
-def _finish(partial: Path, manifest: bytes, target: Path) -> Manifest:
+def _finish(partial: Path, manifest: bytes, target: Path) -> None:
     try:
         with (partial / MANIFEST).open("wb") as file:
             file.write(manifest)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            checked = open_bundle(partial)
-        except Refused:
-            shutil.rmtree(partial, ignore_errors=True)  # the next call begins anew
-            raise
         for folder in [partial, *(entry for entry in partial.rglob("*") if entry.is_dir())]:
             sync_folder(folder)
         partial.rename(target)
         sync_folder(target.parent)
     except OSError as error:
         raise Unavailable(f"{target}: cannot write it: {error.strerror}") from error
-    return checked.manifest
 
 
 def _title(version: ModelVersion) -> str:

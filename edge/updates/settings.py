@@ -101,7 +101,7 @@ class UpdateSettings(Server):
         if self.time_zone is not None:
             try:
                 ZoneInfo(self.time_zone)
-            except (OSError, ValueError) as error:
+            except (KeyError, OSError, ValueError) as error:
                 raise ValueError(
                     f"time_zone: {self.time_zone[:60]!r} is not known here; name one as "
                     "'Europe/Berlin' (package tzdata)"

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -23,12 +24,15 @@ class Seen:
 
 @dataclass
 class BadServer:
-    """Serves `files` with ranges and ETags; a queue of misdeeds comes before that, one a request."""
+    """Serves `files` with ranges and ETags; a queue of misdeeds comes before that, one a request
+    for a path that holds `bad_path`.
+    """
 
     files: dict[str, bytes] = field(default_factory=dict)
     misdeeds: list[Handler] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     url: str = ""
+    bad_path: str = ""
 
     def offer(self, content: bytes) -> tuple[str, str, int]:
         """Returns URL, SHA-256 and size."""
@@ -41,7 +45,7 @@ class BadServer:
         self.seen.append(
             Seen(request.path, asked.get("Range", ""), asked.get("If-Range", ""), dict(asked))
         )
-        if self.misdeeds:
+        if self.misdeeds and self.bad_path in request.path:
             return await self.misdeeds.pop(0)(request)
         return self.serve(request)
 
@@ -110,9 +114,11 @@ class BadServer:
         return handler
 
 
+Kind = TypeVar("Kind", bound=BadServer)
+
+
 @asynccontextmanager
-async def bad_server() -> AsyncIterator[BadServer]:
-    server = BadServer()
+async def serving(server: Kind) -> AsyncIterator[Kind]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
@@ -124,3 +130,9 @@ async def bad_server() -> AsyncIterator[BadServer]:
         yield server
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def bad_server() -> AsyncIterator[BadServer]:
+    async with serving(BadServer()) as server:
+        yield server

@@ -74,8 +74,12 @@ def key(sha256: str) -> str:
     return f"sha256/{sha256[:2]}/{sha256}"
 
 
+def is_sha256(text: str) -> bool:
+    return _SHA256.fullmatch(text) is not None
+
+
 def checked_sha256(text: str) -> str:
     """Raises `Malformed` for what is not a SHA-256 in lower-case hex: it becomes a file's name."""
-    if not _SHA256.fullmatch(text):
+    if not is_sha256(text):
         raise Malformed(f"{text[:80]!r} is no SHA-256: 64 hexadecimal digits in lower case")
     return text

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cloud.registry.artifacts.blobs import Stored, key
+from cloud.registry.artifacts.blobs import Stored, is_sha256, key
 from shared.errors import Unavailable, Unknown
 
 _PART = 1 << 20
@@ -89,8 +89,10 @@ class FolderBlobs:
     def walk(self) -> Iterator[Stored]:
         with in_words(self.where):
             for folder in _sorted(self._root / "sha256"):
-                for file in _sorted(folder):  # names that are none of its own are left alone
-                    if (found := self.stat(file.name)) is not None and file == self._at(file.name):
+                for file in _sorted(folder):
+                    if not is_sha256(file.name) or file != self._at(file.name):
+                        continue  # not its own
+                    if (found := self.stat(file.name)) is not None:
                         yield found
 
     def remove(self, sha256: str) -> None:

@@ -22,7 +22,7 @@ from obstore.exceptions import (
 )
 from obstore.store import from_url
 
-from cloud.registry.artifacts.blobs import Stored, key
+from cloud.registry.artifacts.blobs import Stored, is_sha256, key
 from shared.errors import Malformed, Unavailable, Unknown
 
 if TYPE_CHECKING:  # names that only the stubs have
@@ -91,7 +91,7 @@ class ObjectBlobs:
         renewed = {found["path"]: _time(found) for found in self._list(_RENEWED)}
         for found in self._list("sha256"):
             sha256 = found["path"].rpartition("/")[2]
-            if found["path"] == key(sha256):
+            if is_sha256(sha256) and found["path"] == key(sha256):
                 newer = renewed.get(f"{_RENEWED}/{sha256}", 0.0)
                 yield Stored(sha256, found["size"], max(_time(found), newer))
 

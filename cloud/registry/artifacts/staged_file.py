@@ -7,6 +7,7 @@ back when the process is killed. What is in the file then is a beginning to go o
 import fcntl
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _PART = 1 << 20
 _SUFFIX = ".part"
+_NAME = re.compile(r"([0-9a-f]{64})\.([0-9]{1,18})\.part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +154,13 @@ def staged_files(folder: Path) -> list[Staged]:
     found = []
     with in_words(str(folder)):
         for path in folder.glob(f"*{_SUFFIX}"):
-            sha256, total = path.name.removesuffix(_SUFFIX).split(".")
+            if (name := _NAME.fullmatch(path.name)) is None:
+                continue  # not its own
             try:
                 stat = path.stat()
             except FileNotFoundError:
                 continue
-            found.append(Staged(path, sha256, int(total), stat.st_size, stat.st_mtime))
+            found.append(Staged(path, name[1], int(name[2]), stat.st_size, stat.st_mtime))
     return sorted(found, key=lambda one: one.touched_at)
 
 

@@ -85,24 +85,25 @@ def push(
         say(f"{name} {parcel.manifest.version}: {done}")
     evaluation = None
     if wait:
-        evaluation = ask(registry, key_file, lambda asked: _evaluated(asked, name, version.version))
-        version = ask(
-            registry, key_file, lambda asked: asked.version(name, parcel.manifest.version)
-        )
+        pushed = version
+        evaluation, version = ask(registry, key_file, lambda asked: _evaluated(asked, pushed))
     _show(version, evaluation, done, output)
     if evaluation is not None and evaluation.state != "passed":
         raise typer.Exit(Code.REFUSED)
 
 
-async def _evaluated(asked: "RegistryClient", name: str, version: str) -> "Evaluation | None":
-    """The newest evaluation, ended; None: there never was one."""
+async def _evaluated(
+    asked: "RegistryClient", pushed: "ModelVersion"
+) -> "tuple[Evaluation | None, ModelVersion]":
+    """The newest evaluation, ended, and what the version is then; None: there never was one."""
     from cloud.registry.client.waiting import ended, unended
 
-    waiting = await unended(asked, name, version)
+    waiting = await unended(asked, pushed.model, pushed.version)
     if waiting is not None:
-        return await ended(asked, waiting.id)
-    newest = (await asked.version(name, version)).evaluation
-    return None if newest is None else await asked.evaluation(newest)
+        await ended(asked, waiting.id)
+    found = await asked.version(pushed.model, pushed.version)
+    newest = None if found.evaluation is None else await asked.evaluation(found.evaluation)
+    return newest, found
 
 
 def _show(

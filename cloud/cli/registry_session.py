@@ -1,6 +1,7 @@
 """How commands ask a registry: which one, as whom, and what its refusals are to the shell."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from cloud.cli.api_key import read_key
 
 if TYPE_CHECKING:
     from cloud.registry.client.client import RegistryClient
+    from cloud.registry.client.settings import ClientSettings
     from shared.errors import HybridgeError
 
 T = TypeVar("T")
@@ -33,6 +35,10 @@ CODES = (
     "Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage, 3 the registry cannot be reached, "
     "4 conflict: somebody was first."
 )
+
+
+PATIENCE = "HYBRIDGE_PATIENCE_S"
+"""Environment variable: for how many seconds a registry that does not answer is asked again."""
 
 
 class Code(IntEnum):
@@ -64,10 +70,10 @@ def ask(
     from cloud.registry.client.client import RegistryClient
     from shared.errors import NotTrusted, Unknown
 
-    key = read_key(key_file)
+    key, settings = read_key(key_file), _settings()
 
     async def asked() -> T:
-        async with RegistryClient(urls, key) as registry:
+        async with RegistryClient(urls, key, settings) as registry:
             try:
                 return await work(registry)
             except Unknown as error:
@@ -79,6 +85,19 @@ def ask(
 
     with ending(stopped, Code.UNREACHABLE):
         return asyncio.run(asked())
+
+
+def _settings() -> "ClientSettings":
+    """The client's own, but for how long somebody who is in a hurry, or is not, will wait."""
+    from pydantic import ValidationError
+
+    from cloud.registry.client.settings import ClientSettings
+
+    given = os.environ.get(PATIENCE)
+    try:
+        return ClientSettings() if given is None else ClientSettings(patience_s=given)  # type: ignore[arg-type]  # pydantic reads it
+    except ValidationError as error:
+        raise typer.BadParameter(f"{PATIENCE}: {given[:40]!r}: want seconds, as 15") from error
 
 
 @contextmanager

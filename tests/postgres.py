@@ -33,14 +33,19 @@ class Postgres:
         self._numbers = count(1)
 
     def new_database(self) -> str:
-        """Make one that nobody else uses; its SQLAlchemy URL."""
-        name = f"test{next(self._numbers)}"
-        with psycopg.connect(self._conninfo("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return f"postgresql+psycopg://{self._user}@/{name}?host={self._folder}"
+        """The SQLAlchemy URL of one that nobody else uses.
 
-    def _conninfo(self, database: str) -> str:
-        return f"host={self._folder} user={self._user} dbname={database}"
+        A schema of its own in one database, which is all that a program sees by this URL, and is
+        made in a hundredth of the time.
+        """
+        name = f"test{next(self._numbers)}"
+        conninfo = f"host={self._folder} user={self._user} dbname=postgres"
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}".encode())
+        return (
+            f"postgresql+psycopg://{self._user}@/postgres?host={self._folder}"
+            f"&options=-csearch_path%3D{name}"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -117,7 +117,9 @@ class Catalog(Reading):
 
     def report_replica(self, replica: ReplicaState) -> None:
         """Note what it says of itself. Raises `Malformed`, `Conflict`, `Overloaded`."""
-        check_actor(replica.url)
+        check_tree(replica.model_dump(mode="json", exclude={"running"}), "a replica's report")
+        for runner in replica.running:
+            check_tree(runner.model_dump(mode="json"), "a replica's report")
         since = replica.seen_at - self._settings.running_ttl_s
         room = self._settings.replicas_max
         if not self._database.write(lambda c: queries.keep_replica(c, replica, since, room)):

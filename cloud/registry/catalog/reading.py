@@ -28,6 +28,8 @@ from shared.errors import Malformed, Unknown
 ENTRIES_MAX: Final = 1_000
 """Entries of one read of the log, and of one `ingest`."""
 
+_SEQ_MAX: Final = 2**62  # no database has a bigger number
+
 
 class Reading:
     """Names may be any text; one that is here nowhere raises `Unknown`."""
@@ -85,7 +87,8 @@ class Reading:
 
     def log(self, after: int, limit: int) -> list[Entry]:
         """Rising, from the entry after `after`; at most `ENTRIES_MAX`."""
-        return self._database.read(lambda c: queries.log(c, after, _limit(limit)))
+        seq = max(0, min(after, _SEQ_MAX))
+        return self._database.read(lambda c: queries.log(c, seq, _limit(limit)))
 
     def history(self, model: str, version: str | None = None, limit: int = 100) -> list[Entry]:
         """What the log says of the model, or of one version, newest first."""

@@ -73,10 +73,11 @@ def log(connection: Connection, after: int, limit: int) -> list[Entry]:
 
 
 def whole_log(connection: Connection) -> Iterator[Entry]:
-    """Rising."""
-    query = select(s.log).order_by(s.log.c.seq)
-    for row in connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query):
-        yield _entry_of(row)
+    """Rising. In pieces: a cursor on the server would have to be closed by who stops half way."""
+    seq = 0
+    while entries := log(connection, seq, _ROWS_AT_ONCE):
+        yield from entries
+        seq = entries[-1].seq
 
 
 def rows(connection: Connection) -> Iterator[Projected]:
@@ -148,8 +149,7 @@ def _all(
     connection: Connection, kind: type[D], table: Table, *where: Any, order: tuple[Any, ...] = ()
 ) -> Iterator[D]:
     query = select(table.c.document).where(*where).order_by(*order)
-    found = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
-    for row in found:
+    for row in connection.execute(query):
         yield kind.model_validate_json(row.document)
 
 

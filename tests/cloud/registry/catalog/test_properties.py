@@ -86,6 +86,11 @@ class CatalogMachine(RuleBasedStateMachine):
         self.do(Release("m", version, "go", newest))
 
     @rule(version=VERSIONS)
+    def launch(self, version: str) -> None:
+        self.candidate(version)
+        self.release(version)
+
+    @rule(version=VERSIONS)
     def retire(self, version: str) -> None:
         self.do(Retire("m", version, "bad", self.newest_trust))
 

@@ -1,0 +1,186 @@
+"""A real pool follows a real registry process."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloud.serving.pool import ModelPool
+from cloud.updates.bundles import Bundles
+from cloud.updates.following import Following
+from cloud.updates.settings import RegistryModels
+from tests.cloud.registry.pushing import MODEL, candidate, make_model
+from tests.cloud.registry.servers import RegistryProcess
+from tests.cloud.registry.trust_keys import TrustKeys
+from tests.cloud.serving import pools
+from tests.tiny_bundle import sure_image
+
+WAIT_S = 20.0
+
+
+class House:
+    """A registry with keys, and what a worker keeps."""
+
+    def __init__(self, folder: Path, keys: TrustKeys, registry: RegistryProcess) -> None:
+        self.folder, self.keys, self.registry = folder, keys, registry
+        self.bundles = Bundles(folder / "worker")
+        self.root = folder / "1.root.json"
+        self.root.write_bytes(keys.ceremony.root)
+
+    def release(self, version: str, shift: int) -> None:
+        pushed = candidate(self.registry, self.folder / version, version, shift=shift)
+        metadata = self.keys.release(self.registry, MODEL, version, pushed["manifest"])
+        self._move(version, "release", metadata)
+
+    def retire(self, version: str) -> None:
+        self._move(version, "retire", self.keys.retirement(self.registry, MODEL, version))
+
+    def _move(self, version: str, what: str, metadata: object) -> None:
+        path = f"/v1/models/{MODEL}/versions/{version}/{what}"
+        reply = self.registry.call("POST", path, {"comment": "a test", "metadata": metadata})
+        assert reply.status == 200, reply.body
+
+    @asynccontextmanager
+    async def worker(self, *, asks: bool = True) -> AsyncIterator[tuple[ModelPool, Following]]:
+        """A pool and who follows for it; `asks`: the registry too, not the disk alone."""
+        settings = RegistryModels(
+            urls=(self.registry.url,), api_key_file=self.registry.key_file("fetch"),
+            root=self.root, models=(MODEL,), poll_s=0.05,
+        )  # fmt: skip
+        self.bundles.make()
+        async with asyncio.timeout(WAIT_S), pools.running(folder=self.bundles.folder) as pool:
+            follows = Following(settings, self.bundles, pool, "w1", random.Random(1))
+            await follows.start()
+            running = asyncio.create_task(follows.run()) if asks else None
+            try:
+                yield pool, follows
+            finally:
+                if running is not None:
+                    running.cancel()
+                    await asyncio.wait([running])
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> TrustKeys:
+    return TrustKeys(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+def house(tmp_path: Path, keys: TrustKeys) -> Iterator[House]:
+    settings = keys.settings + "[evaluation]\nprocesses = 0\n"
+    with RegistryProcess(tmp_path / "registry", settings) as registry:
+        keys.publish(registry, MODEL)
+        make_model(registry)
+        yield House(tmp_path, keys, registry)
+
+
+async def until_serves(pool: ModelPool, version: str) -> None:
+    while version not in pool.versions(MODEL) or pool.find(MODEL).version != version:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def answer(pool: ModelPool) -> int:
+    rows = np.stack([sure_image(0)])
+    ran = await pool.find(MODEL).batcher.infer(rows, asyncio.get_running_loop().time() + 5)
+    return int(ran.outputs.logits[0].argmax())
+
+
+def test_the_newest_release_answers_and_a_retired_one_no_more(house: House) -> None:
+    async def scenario() -> None:
+        house.release("1.0.0", shift=0)
+        async with house.worker() as (pool, follows):
+            assert follows.why_not_ready == f"waiting for the registry: {MODEL}"
+            await until_serves(pool, "1.0.0")
+            assert await answer(pool) == 0
+            await asyncio.to_thread(house.release, "2.0.0", 1)
+            await until_serves(pool, "2.0.0")
+            assert (await answer(pool), follows.why_not_ready) == (1, None)
+            await asyncio.to_thread(house.retire, "2.0.0")
+            await until_serves(pool, "1.0.0")
+            assert await answer(pool) == 0
+            while "2.0.0" in pool.versions(MODEL):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    asyncio.run(scenario())
+
+
+def test_the_registry_hears_what_is_served(house: House) -> None:
+    async def scenario() -> None:
+        house.release("1.0.0", shift=0)
+        async with house.worker() as (pool, _):
+            await until_serves(pool, "1.0.0")
+            while not (known := house.registry.get("/v1/runners").json["runners"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert [known[0][name] for name in ("name", "model", "version", "variant")] == [
+                "w1", MODEL, "1.0.0", "onnxruntime/fp32",
+            ]  # fmt: skip
+
+    asyncio.run(scenario())
+
+
+def test_what_is_here_is_served_while_the_registry_is_away(house: House) -> None:
+    async def scenario() -> None:
+        house.release("1.0.0", shift=0)
+        async with house.worker() as (pool, _):
+            await until_serves(pool, "1.0.0")
+        house.registry.kill()
+        async with house.worker(asks=False) as (pool, follows):
+            assert follows.why_not_ready is None
+            assert await answer(pool) == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("harm", ["flipped", "other manifest"])
+def test_a_bundle_that_was_changed_on_disk_is_fetched_again(house: House, harm: str) -> None:
+    async def scenario() -> None:
+        house.release("1.0.0", shift=0)
+        async with house.worker() as (pool, _):
+            await until_serves(pool, "1.0.0")
+        (folder,) = house.bundles.folder.iterdir()
+        if harm == "flipped":
+            graph = next(folder.rglob("*.onnx"))
+            content = bytearray(graph.read_bytes())
+            content[len(content) // 2] ^= 1
+            graph.write_bytes(content)
+        else:  # a whole bundle, with hashes that fit, which nobody signed
+            pools.shutil.rmtree(folder)
+            pools.write_tiny_bundle(folder, name=MODEL, version="1.0.0", shift=2)
+        async with house.worker(asks=False) as (pool, follows):
+            assert follows.why_not_ready is not None
+            assert pool.versions(MODEL) == ()
+        async with house.worker() as (pool, _):
+            await until_serves(pool, "1.0.0")
+            assert await answer(pool) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_registry_that_the_pinned_root_does_not_know_gives_nothing(
+    house: House, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        house.release("1.0.0", shift=0)
+        house.root.write_bytes(TrustKeys(tmp_path / "others").ceremony.root)
+        async with house.worker() as (pool, follows):
+            while "registry_gave_nothing" not in caplog.messages:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert follows.why_not_ready is not None
+            assert pool.versions(MODEL) == ()
+
+    asyncio.run(scenario())
+
+
+def test_only_what_may_still_be_served_stays_on_disk(tmp_path: Path) -> None:
+    bundles = Bundles(tmp_path)
+    bundles.make()
+    for name in ("a-1.0.0", "a-2.0.0", "a-b-1.0.0", ".fetched-x"):
+        (bundles.folder / name).mkdir()
+    bundles.prune("a", ["2.0.0"])
+    assert sorted(entry.name for entry in bundles.folder.iterdir()) == [
+        ".fetched-x", "a-2.0.0", "a-b-1.0.0",
+    ]  # fmt: skip

@@ -98,7 +98,20 @@ class Namespaces(Network):
     def _join(self, name: str, inside: str, address: str, outside: str, to: str | None) -> None:
         """One cable from `inside` in the namespace to `outside` in another; None: in the test's."""
         at = [] if to is None else ["-n", to]
-        _ip(*at, "link", "add", "name", outside, "type", "veth", "peer", "name", inside, "netns", name)
+        _ip(
+            *at,
+            "link",
+            "add",
+            "name",
+            outside,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            inside,
+            "netns",
+            name,
+        )
         _ip("-n", name, "addr", "add", address, "dev", inside)
         _ip("-n", name, "link", "set", inside, "up")
         _ip(*at, "link", "set", outside, "up")

@@ -29,7 +29,7 @@ from tests.tiny_bundle import write_tiny_bundle
 MODEL, VERSION = "tiny-edge", "1.0.0"
 WAIT_S = 30.0
 _LOOK_S = 0.02
-_QUICK_HOME = 'wait_s = 2.0\npause_s_min = 0.05\npause_s_max = 0.5\nreport_s = 0.5\n'
+_QUICK_HOME = "wait_s = 2.0\npause_s_min = 0.05\npause_s_max = 0.5\nreport_s = 0.5\n"
 _QUICK_PEERS = "look_s = 0.3\ntimeout_s = 1.0\n"
 
 
@@ -84,8 +84,13 @@ class Registries:
             shutil.copytree(prepared / name, self.folder / name)
 
     def configure(
-        self, name: str, *, follows: tuple[str, ...] = (), peers: tuple[str, ...] = (),
-        evaluators: int = 0, urls: dict[str, str] | None = None,
+        self,
+        name: str,
+        *,
+        follows: tuple[str, ...] = (),
+        peers: tuple[str, ...] = (),
+        evaluators: int = 0,
+        urls: dict[str, str] | None = None,
     ) -> None:
         """`urls`: other ways to some than the network's own."""
         host, port = self.network.listen(name)
@@ -141,6 +146,21 @@ class Registries:
             with suppress(ProcessLookupError):
                 await self.running.pop(name).end(signal.SIGKILL)
 
+    async def operate(self, name: str, *command: str) -> tuple[int, dict[str, Any], str]:
+        """`hybridge registry ...` on that registry's machine: exit code, document, other words."""
+        arguments = (
+            "-m", "cloud.cli", "registry", *command,
+            "--config", str(self.folder / f"{name}.toml"), "-o", "json",
+        )  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *self.network.arguments(name, arguments),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(WAIT_S):
+            out, err = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, json.loads(out or "{}"), err.decode()
+
     # Asking
 
     def client(self, name: str) -> RegistryClient:
@@ -179,6 +199,14 @@ class Registries:
         """Until both logs end in the same entry."""
         head = (await self.state(to))["head"]
         return await self.until(name, lambda found: found["head"] == head)
+
+    async def reported(self, replica: str, seq: int) -> None:
+        """Until the home was told by the replica that it has this entry."""
+        async with self.client("home") as home, asyncio.timeout(WAIT_S):
+            while seq not in {  # noqa: ASYNC110  another process's state
+                one.seq for one in await home.replicas() if one.name == replica
+            }:
+                await asyncio.sleep(_LOOK_S)
 
     async def look(self, *registries: str) -> dict[str, Any]:
         """What the device finds at the first of these that it can trust."""

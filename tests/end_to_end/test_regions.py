@@ -2,19 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
-from cloud.registry.config import load
-from cloud.registry.replication.promotion import promote
-from cloud.registry.replication.rejoin import rejoin
-from cloud.registry.trust.keys import load_signer
-from shared.errors import Conflict, ReadOnly
+from cloud.registry.client.push import hashed, push_data_set
+from shared.errors import ReadOnly
 from tests.end_to_end.namespaces import (
     Network,
     Proxies,
@@ -22,11 +18,11 @@ from tests.end_to_end.namespaces import (
     proxies,
     why_no_namespaces,
 )
-from tests.end_to_end.registries import MODEL, VERSION, Registries, prepare
+from tests.end_to_end.registries import VERSION, Registries, prepare
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
 
     async def make() -> None:
@@ -34,7 +30,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             await prepare(folder, network)
 
     asyncio.run(make())
-    yield folder
+    return folder
 
 
 @asynccontextmanager
@@ -54,22 +50,15 @@ async def region(folder: Path, prepared: Path, network: Network) -> AsyncIterato
         await sites.down()
 
 
-async def started(sites: Registries) -> None:
+async def started(sites: Registries, *more: str) -> None:
     """A home that knows of its replica, the replica caught up, a device."""
     sites.configure("home", peers=("replica",))
     sites.configure("replica", follows=("home", "other"), peers=())
-    await sites.up("home", "--alone")
-    await sites.up("replica")
-    await sites.up("device")
-    await sites.caught_up("replica")
-
-
-async def promoted(sites: Registries, name: str, *, force: bool = False) -> Any:
-    keys = [load_signer(sites.folder / f"keys/root-{n}.pem", None) for n in (1, 3)]
-    return await promote(
-        load(sites.folder / f"{name}.toml", {}), keys, actor="operator", comment="home is lost",
-        environment={}, now=datetime.now(UTC), force=force,
-    )  # fmt: skip
+    await asyncio.gather(
+        sites.up("home", "--alone"), *(sites.up(name) for name in ("replica", "device", *more))
+    )
+    for name in ("replica", *more):
+        await sites.caught_up(name)
 
 
 async def _cut_and_heal(sites: Registries) -> None:
@@ -89,9 +78,7 @@ async def _cut_and_heal(sites: Registries) -> None:
     assert there["head"]["seq"] == (await sites.state("home"))["head"]["seq"]
     async with sites.client("replica") as replica:
         assert "made-during-the-cut" in {model.name for model in await replica.models()}
-    async with sites.client("home") as home, asyncio.timeout(20):
-        while not [one for one in await home.replicas() if one.seq == there["head"]["seq"]]:
-            await asyncio.sleep(0.05)
+    await sites.reported("replica", there["head"]["seq"])
 
 
 def test_devices_are_served_through_a_cut_and_the_replica_catches_up(tmp_path, prepared):
@@ -118,17 +105,14 @@ def test_network_namespaces_are_what_regions_are_tested_in():
 
 async def _promote_and_fence(sites: Registries) -> None:
     sites.configure("other", follows=("home", "replica"))
-    await started(sites)
-    await sites.up("other")
-    await sites.caught_up("other")
+    await started(sites, "other")
     shared = (await sites.state("home"))["head"]["seq"]
-    with pytest.raises(Conflict, match="says that it is home; stop it first"):
-        await promoted(sites, "replica")
-
     await sites.network.cut("home")
     await sites.write("home", "only-the-old-home-has-this")
-    done = await promoted(sites, "replica")
-    assert (done.epoch, done.seq, done.lost) == (2, shared + 1, ())
+    keys = [f"--root-key={sites.folder}/keys/root-{number}.pem" for number in (1, 3)]
+    code, done, words = await sites.operate("replica", "promote", *keys, "--comment=home is lost")
+    assert code == 0, words
+    assert (done["epoch"], done["entry"], done["lost"]) == (2, shared + 1, [])
     await sites.until("replica", lambda found: found["role"] == "home" and found["writable"])
     await sites.write("replica", "made-by-the-new-home")
     assert (await sites.look("replica"))["epoch"] == 2
@@ -149,23 +133,16 @@ async def _promote_and_fence(sites: Registries) -> None:
 
     await sites.until("home", lambda _: bool(sites.logged("home", "kept_aside")))
     (line,) = sites.logged("home", "kept_aside")
-    aside = json.loads(Path(line["file"]).read_text())
+    aside = json.loads(await asyncio.to_thread(Path(line["file"]).read_text))
     assert [entry["change"]["model"] for entry in aside["entries"]] == [
         "only-the-old-home-has-this"
     ]
     assert aside["fork"]["seq"] == shared == line["fork"]
 
     await sites.end("home")
-    await sites.up("home", "--alone")  # fenced is fenced, whatever it is started with
-    assert (await sites.state("home"))["role"] == "fenced"
-    await sites.end("home")
-    host, port = sites.network.listen("replica")
-    assert host
-    assert port
-    done = await rejoin(
-        load(sites.folder / "home.toml", {}), [sites.network.url("replica")], datetime.now(UTC)
-    )
-    assert (done.fork_seq, done.entries) == (shared, 1)
+    code, done, words = await sites.operate("home", "rejoin")
+    assert code == 0, words
+    assert (done["fork_entry"], done["entries_aside"]) == (shared, 1)
     await sites.up("home")
     found = await sites.caught_up("home", to="replica")
     assert found["role"] == "replica"
@@ -180,14 +157,10 @@ def test_after_a_promotion_the_old_home_cannot_write_and_nobody_follows_it(tmp_p
 
 
 async def _killed_in_mid_copy(sites: Registries, network: Proxies) -> None:
-    import numpy as np
-
-    from cloud.registry.client.push import hashed, push_data_set
-
     rows = 40_000
     inputs = np.random.default_rng(1).integers(0, 256, (rows, 16, 16), np.uint8)
     data = sites.folder / "data.npz"
-    np.savez(data, inputs=inputs, labels=np.zeros(rows, np.int64))
+    np.savez(data, inputs=inputs, labels=np.arange(rows) % 2)
     sites.configure("home")
     sites.configure("replica", follows=("home",))
     await sites.up("home")
@@ -195,7 +168,7 @@ async def _killed_in_mid_copy(sites: Registries, network: Proxies) -> None:
         await push_data_set(home, "big", 1, hashed(data), lambda _: None)
     total = data.stat().st_size
     way = network.way("replica", "home")
-    way.passes_bytes = total // 2
+    way.passes_bytes = total * 3 // 4
     await sites.up("replica")
     async with asyncio.timeout(30):
         await way.stalled.wait()
@@ -208,7 +181,7 @@ async def _killed_in_mid_copy(sites: Registries, network: Proxies) -> None:
     found = await sites.caught_up("replica")
     assert await _has_data_set(sites)
     copied = found["region"]["counts"]["artifact_bytes"]
-    assert 0 < copied < total * 0.7, (copied, total)  # it went on, and did not begin anew
+    assert 0 < copied < total * 0.9, (copied, total)  # it went on, and did not begin anew
 
 
 async def _has_data_set(sites: Registries) -> bool:
@@ -222,8 +195,3 @@ def test_a_replica_killed_in_mid_copy_goes_on_where_it_was(tmp_path, prepared):
             await _killed_in_mid_copy(sites, network)
 
     asyncio.run(scenario())
-
-
-def test_the_released_model_is_what_the_tests_say(prepared):
-    assert (prepared / "keys/1.root.json").exists()
-    assert MODEL == "tiny-edge"

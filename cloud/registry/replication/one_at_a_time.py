@@ -1,4 +1,6 @@
-"""What follows the home and what promotes this registry never write at the same time."""
+"""What follows the home and what promotes this registry never write at the same time; nor do two
+processes run one registry.
+"""
 
 import fcntl
 from collections.abc import Iterator
@@ -9,12 +11,12 @@ from shared.errors import InUse, Unavailable
 
 
 @contextmanager
-def one_at_a_time(folder: Path, doing: str) -> Iterator[None]:
-    """Hold the lock of `folder` (`replication` in the state directory), across processes.
+def one_at_a_time(folder: Path, doing: str, name: str = "writing") -> Iterator[None]:
+    """Hold a lock of `folder` (`replication` in the state directory), across processes.
 
     Raises `InUse` at once when another holds it, `Unavailable` where it cannot be opened.
     """
-    path = folder / "lock"
+    path = folder / f"{name}.lock"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = path.open("a")
@@ -25,6 +27,6 @@ def one_at_a_time(folder: Path, doing: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise InUse(
-                f"{path}: another process writes here just now, so no {doing}; try again"
+                f"{path}: another process is {name} here, so no {doing}; stop it, or try again"
             ) from error
         yield

@@ -26,7 +26,7 @@ _REFUSAL_BYTES_MAX: Final = 8 * 1024
 _KEY_BYTES_MAX: Final = 1024
 _RANGE: Final = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 _NO_PATIENCE_S: Final = 1e-6
-_GRACE_S: Final = 10.0  # beyond what the other end was asked to wait
+_GRACE_S: Final = 5.0  # beyond what the other end was asked to wait
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,10 @@ async def rejoin(config: RegistryConfig, homes: Sequence[str], now: datetime) ->
     folder = config.state_dir / replication.FOLDER
     database = RegistryDatabase(config.catalog_url)
     await asyncio.to_thread(database.open)
-    with one_at_a_time(folder, "rejoining"):
+    with (
+        one_at_a_time(folder, "rejoining", "running"),
+        one_at_a_time(folder, "rejoining"),
+    ):
         try:
             catalog = Catalog(database, config.catalog)
             head = await asyncio.to_thread(catalog.head)

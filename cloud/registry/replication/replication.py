@@ -10,6 +10,7 @@ from cloud.registry.catalog.chain import EMPTY
 from cloud.registry.replication.change_log import ChangeLog, SignHead
 from cloud.registry.replication.home_watch import HomeWatch, keep_aside
 from cloud.registry.replication.log_answer import LogAnswer
+from cloud.registry.replication.one_at_a_time import one_at_a_time
 from cloud.registry.replication.region_status import RegionStatus
 from cloud.registry.replication.replica import Replica
 from cloud.registry.replication.role import RoleFile, RoleName
@@ -116,11 +117,12 @@ class Replication:
                 pass
 
     async def run(self) -> None:
-        """Until `drain`. Raises what it died of."""
-        async with asyncio.TaskGroup() as parts:
-            by_role = parts.create_task(self._by_role(), name="region")
-            await self._stop.wait()
-            by_role.cancel()
+        """Until `drain`. Raises what it died of, `InUse` where another process runs this registry."""
+        with one_at_a_time(self._folder, "second one", "running"):
+            async with asyncio.TaskGroup() as parts:
+                by_role = parts.create_task(self._by_role(), name="region")
+                await self._stop.wait()
+                by_role.cancel()
 
     def drain(self) -> None:
         self._stop.set()

@@ -51,13 +51,19 @@ class TrustedRoot:
         and what `fetch` raises.
         """
         moved = False
-        async with self._lock:
-            for _ in range(_WALK_MAX):
-                content = await fetch(self.version + 1)
-                if content is None:
-                    break
-                chain = Chain(self.content)
-                chain.add_root(content)
-                await asyncio.to_thread(write_whole, self._file, content)
-                self.root, self.content, moved = chain.root, content, True
+        for _ in range(_WALK_MAX):
+            version = self.version + 1
+            content = await fetch(version)  # without the lock: one who is silent holds up no other
+            if content is None:
+                break
+            async with self._lock:
+                if self.version + 1 == version:  # else another task has taken it meanwhile
+                    await self._take(content)
+                    moved = True
         return moved
+
+    async def _take(self, content: bytes) -> None:
+        chain = Chain(self.content)
+        chain.add_root(content)
+        await asyncio.to_thread(write_whole, self._file, content)
+        self.root, self.content = chain.root, content

@@ -11,37 +11,55 @@ from cloud.registry.api.settings import RegistryApi
 from shared.errors import Malformed
 
 
-async def incoming(request: web.Request, limits: RegistryApi) -> AsyncIterator[bytes]:
-    """The bytes as they come, none of them lost to an error that follows.
+class Incoming:
+    """Its `pieces` end where nothing more comes, for whatever reason: so what came is kept, to the
+    last byte, and a link that is cut every few seconds gets a file across all the same. Ask
+    `check` afterwards.
+    """
 
-    Raises:
+    def __init__(self, request: web.Request, limits: RegistryApi) -> None:
+        """Raises `UnknownEncoding`: a hash is of what is stored, so that is what is sent."""
+        encoding = request.headers.get("Content-Encoding", "identity")
+        if encoding.strip().lower() != "identity":
+            raise UnknownEncoding("an upload is sent as it is, without Content-Encoding")
+        self._request, self._limits = request, limits
+        self._error: BaseException | None = None
+
+    def check(self) -> None:
+        """Raises what ended it.
+
         SlowBody: silent for too long, or not done in time.
         Malformed: cut short.
-        UnknownEncoding: packed; a hash is of what is stored, so that is what is sent.
+        CancelledError: the client has left.
+        """
+        if self._error is not None:
+            raise self._error
 
-    """
-    encoding = request.headers.get("Content-Encoding", "identity")
-    if encoding.strip().lower() != "identity":
-        raise UnknownEncoding("an upload is sent as it is, without Content-Encoding")
-    if "Expect" in request.headers:
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + limits.upload_s_max
-    while True:
-        try:
-            with request[CONNECTIONS].awaiting_body(request.transport):
-                until = min(ends, loop.time() + limits.upload_silence_s_max)
-                async with asyncio.timeout_at(until):
-                    chunk = await request.content.readany()
-        except TimeoutError as error:
-            raise SlowBody(
-                "the upload was silent or took too long; what came is kept: ask HEAD and go on"
-            ) from error
-        except web.RequestPayloadError as error:
-            raise Malformed(
-                f"the upload is cut short: {str(error)[:200]}; ask HEAD and go on"
-            ) from error
-        if not chunk:
-            return
-        yield chunk
+    async def pieces(self) -> AsyncIterator[bytes]:
+        request, loop = self._request, asyncio.get_running_loop()
+        if "Expect" in request.headers:
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        ends = loop.time() + self._limits.upload_s_max
+        while True:
+            try:
+                with request[CONNECTIONS].awaiting_body(request.transport):
+                    until = min(ends, loop.time() + self._limits.upload_silence_s_max)
+                    async with asyncio.timeout_at(until):
+                        chunk = await request.content.readany()
+            except TimeoutError:
+                self._error = SlowBody(
+                    "the upload was silent or took too long; what came is kept: ask HEAD and go on"
+                )
+                return
+            except web.RequestPayloadError as error:
+                self._error = Malformed(
+                    f"the upload is cut short: {str(error)[:200]}; ask HEAD and go on"
+                )
+                return
+            except asyncio.CancelledError as error:
+                self._error = error
+                return
+            if not chunk:
+                return
+            yield chunk

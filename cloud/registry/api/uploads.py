@@ -9,7 +9,7 @@ from cloud.api.routes import Route
 from cloud.gateway.roles import Role
 from cloud.registry.api.asking import permit
 from cloud.registry.api.checked import count_header
-from cloud.registry.api.incoming import incoming
+from cloud.registry.api.incoming import Incoming
 from cloud.registry.api.metrics import RegistryMetrics
 from cloud.registry.api.settings import RegistryApi
 from cloud.registry.api.turns import Turns
@@ -65,13 +65,15 @@ class UploadRoutes:
                 f"{LENGTH} says; send those"
             )
         with self._turns.one():
+            incoming = Incoming(request, self._limits)
             after = await self._registry.artifacts.uploads.append(
-                request.match_info["sha256"], total, offset, self._counted(request)
+                request.match_info["sha256"], total, offset, self._counted(incoming)
             )
+            incoming.check()
         return _at(after)
 
-    async def _counted(self, request: web.Request) -> AsyncIterator[bytes]:
-        async for piece in incoming(request, self._limits):
+    async def _counted(self, incoming: Incoming) -> AsyncIterator[bytes]:
+        async for piece in incoming.pieces():
             self._metrics.received_bytes.inc(len(piece))
             yield piece
 

@@ -41,7 +41,9 @@ class TrustKeys:
         holder = Holders((load_public(self.folder / "release.pub"),))
         before = self._newest(registry, "targets")
         assert before is not None
-        after = edits.with_delegation(before, dict.fromkeys(models, holder), datetime.now(UTC), DAYS)
+        after = edits.with_delegation(
+            before, dict.fromkeys(models, holder), datetime.now(UTC), DAYS
+        )
         signer = load_signer(self.folder / "targets.pem", None)
         self._hand_in(registry, "targets", edits.sign(after, "targets", [signer]))
 

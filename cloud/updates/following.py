@@ -81,7 +81,8 @@ class Following:
             async with RegistryClient(self._settings.urls, key, rng=self._rng) as registry:
                 for model in self._settings.models:
                     await self._look(registry, model)
-            pause_s = _FIRST_S if self.why_not_ready else self._settings.poll_s
+            poll_s = self._settings.poll_s
+            pause_s = min(_FIRST_S, poll_s) if self.why_not_ready else poll_s
             await asyncio.sleep(pause_s * self._rng.uniform(0.9, 1.1))
 
     async def _look(self, registry: RegistryClient, model: str) -> None:

@@ -10,9 +10,10 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
+from typing import IO
 
 import psycopg
 import pytest
@@ -25,12 +26,39 @@ _SETTINGS = {
 
 
 class Postgres:
-    """A running server. `user` owns it and needs no password."""
+    """A server in `folder`, with `settings` of postgresql.conf. It may be stopped and started."""
 
-    def __init__(self, folder: Path, user: str) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._folder = folder
-        self._user = user
+        self._user, self._as_user = _unprivileged(folder)
+        self._settings = [
+            part for name, value in settings.items() for part in ("-c", f"{name}={value}")
+        ]
         self._numbers = count(1)
+        self._server: subprocess.Popen[str] | None = None
+        subprocess.run(
+            [*self._as_user, _binary("initdb"), "--pgdata", folder / "data", "--username",
+             self._user, "--auth", "trust", "--no-sync", "--encoding", "UTF8", "--locale",
+             "C.UTF-8", "--no-instructions"],
+            check=True, capture_output=True, cwd=folder,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Returns when it takes connections."""
+        self._server = subprocess.Popen(
+            [*self._as_user, _binary("postgres"), "-D", self._folder / "data", "-k", self._folder,
+             *self._settings],
+            stderr=subprocess.PIPE, text=True, cwd=self._folder,
+        )  # fmt: skip
+        _wait_until_ready(self._server)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """In order, though clients are connected; SIGQUIT: at once, and what it held may be gone."""
+        if (server := self._server) is None:
+            return
+        self._server = None
+        server.send_signal(how)
+        server.wait(30)
 
     def new_database(self) -> str:
         """The SQLAlchemy URL of one that nobody else uses.
@@ -61,29 +89,12 @@ def running_postgres(**settings: str) -> Iterator[Postgres]:
     # not pytest's folder: another user's may not be walked through, and a socket's path is short
     folder = Path(tempfile.mkdtemp(prefix="hybridge-pg-"))
     try:
-        user, as_user = _unprivileged(folder)
-        data = folder / "data"
-        subprocess.run(
-            [*as_user, _binary("initdb"), "--pgdata", data, "--username", user, "--auth", "trust",
-             "--no-sync", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"],
-            check=True, capture_output=True, cwd=folder,
-        )  # fmt: skip
-        options = [
-            part
-            for name, value in (_SETTINGS | settings).items()
-            for part in ("-c", f"{name}={value}")
-        ]
-        server = subprocess.Popen(
-            [*as_user, _binary("postgres"), "-D", data, "-k", folder, *options],
-            stderr=subprocess.PIPE, text=True, cwd=folder,
-        )  # fmt: skip
-        with server:
-            try:
-                _wait_until_ready(server)
-                yield Postgres(folder, user)
-            finally:
-                server.send_signal(signal.SIGQUIT)  # at once: nobody wants what it holds
-                server.wait(30)
+        server = Postgres(folder, _SETTINGS | settings)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)  # nobody wants what it holds
     finally:
         shutil.rmtree(folder)
 
@@ -95,9 +106,15 @@ def _wait_until_ready(server: subprocess.Popen[str]) -> None:
         said.append(line)
         if _READY in line:
             # somebody must go on reading, or the server stops when the pipe is full
-            threading.Thread(target=server.stderr.read, daemon=True).start()
+            threading.Thread(target=_read_on, args=(server.stderr,), daemon=True).start()
             return
     raise RuntimeError(f"PostgreSQL did not start: {''.join(said)}")
+
+
+def _read_on(pipe: IO[str]) -> None:
+    with pipe:
+        for _ in pipe:
+            pass
 
 
 def _unprivileged(folder: Path) -> tuple[str, list[str]]:

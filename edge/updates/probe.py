@@ -20,6 +20,7 @@ from shared.errors import Refused
 PROGRAM = "from edge.updates.probe_child import main; main()"
 _ANSWER_BYTES_MAX = 64 * 1024
 _WORDS_MAX = 400
+_END_S_MAX = 5.0
 
 Words = Annotated[str, StringConstraints(max_length=2000)]
 
@@ -95,16 +96,18 @@ async def _ask_child(asked: bytes, program: str, s_max: float) -> Answer:
         stderr=asyncio.subprocess.PIPE, start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
     )  # fmt: skip
+    talking = asyncio.ensure_future(_talk(child, asked))
     try:
         async with asyncio.timeout(s_max):
-            said, complaints = await _talk(child, asked)
-            status = await child.wait()
+            said, complaints, status = await asyncio.shield(talking)
     except TimeoutError as error:
         raise Unfit(f"hangs: the probe did not end within {s_max:g} s") from error
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)  # and whatever it started
-        await child.wait()
+        # Its pipes are read to their end: asyncio sees no process end before that.
+        await asyncio.wait({talking}, timeout=_END_S_MAX)
+        talking.cancel()
     if status != 0:
         end = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
         words = " ".join(complaints.decode("utf-8", "replace").split())[-_WORDS_MAX:]
@@ -115,7 +118,7 @@ async def _ask_child(asked: bytes, program: str, s_max: float) -> Answer:
         raise Unfit("the probe's process answered with something else than figures") from error
 
 
-async def _talk(child: asyncio.subprocess.Process, asked: bytes) -> tuple[bytes, bytes]:
+async def _talk(child: asyncio.subprocess.Process, asked: bytes) -> tuple[bytes, bytes, int]:
     """Both streams at once, each no further than its bound in memory."""
     assert child.stdin is not None
     assert child.stdout is not None
@@ -125,7 +128,7 @@ async def _talk(child: asyncio.subprocess.Process, asked: bytes) -> tuple[bytes,
         await child.stdin.drain()
     child.stdin.close()
     said, complaints = await asyncio.gather(_tail(child.stdout), _tail(child.stderr))
-    return said, complaints
+    return said, complaints, await child.wait()
 
 
 async def _tail(stream: asyncio.StreamReader) -> bytes:

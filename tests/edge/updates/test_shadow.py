@@ -1,0 +1,145 @@
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edge.answers import Answer
+from edge.updates.shadow import Trial
+from edge.updates.trial import Terms, Verdict
+from shared.new_ids import new_sample_id
+
+IMAGE = np.zeros((4, 4), np.uint8)
+
+
+def terms(**changes: Any) -> Terms:
+    tree: dict[str, Any] = {
+        "samples": 20, "samples_min": 5, "s_max": 20.0, "agreement_min": 0.8, "p95_ms_max": 1000.0,
+        "few_samples": "accept",
+    }  # fmt: skip
+    return Terms(**(tree | changes))
+
+
+def answered(label: int) -> Answer:
+    return Answer(
+        new_sample_id(), label, 0.9, "edge", "accepted", "1.0.0", True, 1.0, edge_label=label
+    )
+
+
+class Model:
+    """A candidate that does what a test says."""
+
+    def __init__(self, logits: Callable[[], list[float]]) -> None:
+        self._logits = logits
+        self.threads: set[str] = set()
+
+    def logits(self, tensor: NDArray[np.generic]) -> list[float]:
+        self.threads.add(threading.current_thread().name)
+        return self._logits()
+
+
+async def tried(trial: Trial, label: int, *, shows: int = 10_000) -> tuple[Verdict, bool]:
+    """Live samples that the edge answered with `label`; the verdict, and whether the slot is free."""
+    running = asyncio.ensure_future(trial.run())
+    for _ in range(shows):
+        if running.done():
+            break
+        trial.show(IMAGE, answered(label))
+        await asyncio.sleep(0.001)
+    return await running, await trial.leave()
+
+
+@pytest.mark.parametrize(
+    ("logits", "accepted", "words"),
+    [
+        (lambda: [0.0, 5.0], True, "20 live samples, 100.0%"),
+        (lambda: [5.0, 0.0], False, "agrees too little"),
+        (lambda: [0.0, float("nan")], False, "NaN"),
+        (lambda: [0.0, float("inf")], False, "NaN or infinity"),
+        (lambda: [1 / 0], False, "raised an error"),
+    ],
+)
+def test_the_verdict_on_a_candidate(
+    logits: Callable[[], list[float]], accepted: bool, words: str
+) -> None:
+    async def main() -> None:
+        model = Model(logits)
+        verdict, free = await tried(Trial(model, terms(), 1.0), 1)
+        assert (verdict.accepted, free) == (accepted, True)
+        assert words in verdict.why
+        assert model.threads == {"trial"}
+
+    asyncio.run(main())
+
+
+def test_more_samples_than_wait_are_skipped_and_the_event_loop_never_waits() -> None:
+    may_run = threading.Event()
+
+    def slow() -> list[float]:
+        assert may_run.wait(20)
+        return [0.0, 1.0]
+
+    async def main() -> None:
+        trial = Trial(Model(slow), terms(samples=32), 1.0)
+        running = asyncio.ensure_future(trial.run())
+        await asyncio.sleep(0)
+        for _ in range(100):
+            trial.show(IMAGE, answered(1))
+        assert trial.tally.skipped == 68
+        may_run.set()
+        verdict = await running
+        assert verdict.accepted
+        assert "68 skipped" in verdict.why
+        assert await trial.leave()
+
+    asyncio.run(main())
+
+
+def test_samples_beyond_the_cpu_budget_are_skipped() -> None:
+    pause = threading.Event()
+
+    def busy() -> list[float]:
+        pause.wait(0.02)
+        return [0.0, 1.0]
+
+    async def main() -> None:
+        trial = Trial(Model(busy), terms(samples=1000, s_max=1.0, samples_min=1), 0.1)
+        verdict, _ = await tried(trial, 1)
+        assert verdict.accepted
+        assert trial.tally.ran <= 45  # 0.1 s at once, and a tenth of each second, and what waits
+        assert trial.tally.skipped > trial.tally.ran
+
+    asyncio.run(main())
+
+
+def test_a_candidate_that_hangs_is_rejected_and_left_behind() -> None:
+    may_run = threading.Event()
+
+    def hang() -> list[float]:
+        may_run.wait(30)
+        return [0.0, 1.0]
+
+    async def main() -> None:
+        trial = Trial(Model(hang), terms(), 1.0, hung_s=0.1)
+        verdict, free = await tried(trial, 1, shows=3)
+        assert (verdict.accepted, free) == (False, False)
+        assert "hangs" in verdict.why
+        may_run.set()
+
+    asyncio.run(main())
+
+
+def test_a_trial_that_is_cancelled_frees_the_candidate() -> None:
+    async def main() -> None:
+        trial = Trial(Model(lambda: [0.0, 1.0]), terms(), 1.0)
+        running = asyncio.ensure_future(trial.run())
+        await asyncio.sleep(0)
+        trial.show(IMAGE, answered(1))
+        running.cancel()
+        await asyncio.wait({running})
+        assert await trial.leave()
+
+    asyncio.run(main())

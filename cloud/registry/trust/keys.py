@@ -117,7 +117,7 @@ def load_public(path: Path) -> SSlibKey:
 
 def _read_secret(path: Path) -> bytes:
     try:
-        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
     except OSError as error:
         raise Unknown(f"{path}: {error.strerror}; name the file of a private key") from error
     with os.fdopen(number, "rb") as file:
@@ -136,6 +136,9 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
     """Durable when this returns. Raises `Conflict` where there is one, `Unavailable`."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"{path.parent}: {error.strerror}") from error
+    try:
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(number, "wb") as file:
             file.write(content)

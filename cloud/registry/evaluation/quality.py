@@ -39,12 +39,13 @@ def measure_quality(
     group_rows_min: int,
 ) -> QualityResult:
     """`names` of the classes, in the order of the logits; `slices` is () or one name a row."""
-    if bad := int((~np.isfinite(logits)).any(axis=1).sum()):
+    with np.errstate(over="ignore", invalid="ignore"):
+        probabilities = softmax(logits, temperature)
+    if bad := int((~np.isfinite(logits) | ~np.isfinite(probabilities)).any(axis=1).sum()):
         why = f"{bad} of {len(logits)} answers hold NaN or infinity"
         return QualityResult(None, {}, dict.fromkeys(NAMES, why), (why,))
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support  # noqa: PLC0415
 
-    probabilities = softmax(logits, temperature)
     winners = logits.argmax(axis=1)
     right = winners == labels
     present = np.unique(labels)

@@ -50,10 +50,10 @@ def shaken(
 def boundary_inputs(shape: tuple[int, ...], domain: Domain) -> Array:
     """[3, *shape], as `BOUNDARIES` names them; alternating runs along the flattened row."""
     size = int(np.prod(shape))
-    rows = np.empty((len(BOUNDARIES), size), np.float32)
+    rows = np.empty((len(BOUNDARIES), size), np.float64)  # whole numbers up to 2**53 stay whole
     rows[0], rows[1] = domain.low, domain.high
     rows[2] = np.where(np.arange(size) % 2, domain.high, domain.low)
-    return domain.clipped(rows.reshape(len(BOUNDARIES), *shape))
+    return rows.reshape(len(BOUNDARIES), *shape).astype(domain.dtype)
 
 
 def _noise(shape: tuple[int, ...], seed: int, row: int) -> NDArray[np.float32]:

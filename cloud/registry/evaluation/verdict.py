@@ -78,7 +78,7 @@ def _runs(one: Measured) -> RuleResult:
         rule=f"runs on {one.variant.split('/', maxsplit=1)[0]}",
         variant=one.variant,
         holds=not one.broke,
-        why=one.broke or "it was measured to the end",
+        why=plain(one.broke) or "it was measured to the end",
     )
 
 

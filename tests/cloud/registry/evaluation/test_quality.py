@@ -108,6 +108,14 @@ def test_answers_that_are_not_finite_give_no_figures():
     assert found.missing["accuracy"] == "1 of 3 answers hold NaN or infinity"
 
 
+def test_logits_that_overflow_their_temperature_give_no_figures():
+    logits = logits_for([0, 1, 2], sure=3e38)
+    found = measure_quality(
+        logits, np.array([0, 1, 2]), (), names=NAMES, temperature=0.2, group_rows_min=1
+    )
+    assert found.metrics == {}
+
+
 def test_a_class_that_is_never_answered_counts_as_no_hit():
     found = measured([0, 0, 1, 1], [0, 2, 1, 2])
     assert found.quality.classes[2].precision is None

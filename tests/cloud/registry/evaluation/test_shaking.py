@@ -86,3 +86,9 @@ def test_boundary_values_are_those_of_the_dtype_for_images_and_of_the_data_other
     codes = boundary_inputs((3,), domain_of(np.array([[5, 9, 7]], np.int64)))
     assert codes.tolist() == [[5] * 3, [9] * 3, [5, 9, 5]]
     assert codes.dtype == np.int64
+
+
+def test_large_codes_stay_within_the_data():
+    high = 16_777_219  # float32 would round it up
+    codes = boundary_inputs((3,), domain_of(np.array([[0, 1, high]], np.int64)))
+    assert codes.max() == high

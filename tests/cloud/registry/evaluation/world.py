@@ -1,5 +1,6 @@
 """A registry without its API: a real catalog, a real artifact store, bundles and data in them."""
 
+import asyncio
 import hashlib
 import io
 import shutil
@@ -11,10 +12,11 @@ import numpy as np
 
 from cloud.registry.artifacts.artifacts import Artifacts
 from cloud.registry.artifacts.settings import ArtifactSettings
-from cloud.registry.catalog.catalog import Catalog
+from cloud.registry.catalog.catalog import Applied, Catalog
 from cloud.registry.catalog.commands import (
     AddDataSet,
     Approve,
+    Command,
     PublishTrust,
     Register,
     Release,
@@ -34,11 +36,32 @@ QUICK = EvaluationSettings(
 )  # fmt: skip
 
 
+class WatchedCatalog(Catalog):
+    """The real one; tests can wait until a command has been applied."""
+
+    def __init__(self, database: RegistryDatabase) -> None:
+        super().__init__(database)
+        self._waiting: list[tuple[type, float, asyncio.Event, asyncio.AbstractEventLoop]] = []
+
+    def apply(self, command: Command, actor: str, now: float) -> Applied:
+        applied = super().apply(command, actor, now)
+        for kind, since, event, loop in self._waiting:
+            if isinstance(command, kind) and now >= since:
+                loop.call_soon_threadsafe(event.set)
+        return applied
+
+    def applies(self, kind: type, since: float = 0.0) -> asyncio.Event:
+        """Set when the next command of that kind has been applied, at or after `since`."""
+        event = asyncio.Event()
+        self._waiting.append((kind, since, event, asyncio.get_running_loop()))
+        return event
+
+
 class World:
     def __init__(self, folder: Path) -> None:
         self.database = RegistryDatabase(f"sqlite:///{folder / 'catalog.db'}")
         self.database.open()
-        self.catalog = Catalog(self.database)
+        self.catalog = WatchedCatalog(self.database)
         self.artifacts = Artifacts(ArtifactSettings(), folder)
         self.now = 1_000.0
 
@@ -69,6 +92,9 @@ class World:
             name=name, version=1, file=_stored("data.npz", content), rows=len(arrays["inputs"]),
             pushed_by="trainer", pushed_at=self.now,
         )  # fmt: skip
+        self.add(data_set)
+
+    def add(self, data_set: DataSet) -> None:
         self.catalog.apply(AddDataSet(data_set), "trainer", self.now)
 
     def release(self, model: str, version: str) -> None:
@@ -103,6 +129,12 @@ def another_version(source: Path, target: Path, version: str, **update: Any) -> 
     manifest |= {"version": version, **update}
     text = Manifest.model_validate(manifest).model_dump_json()
     (target / "manifest.json").write_text(text, "utf-8")
+    listed = {file.path for file in Manifest.model_validate(manifest).files()}
+    for file in target.rglob("*"):
+        if file.is_file() and file.name != "manifest.json" and (
+            file.relative_to(target).as_posix() not in listed
+        ):  # fmt: skip
+            file.unlink()
     return target
 
 

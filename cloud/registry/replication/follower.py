@@ -100,7 +100,9 @@ class Woke:
 
 @dataclass(frozen=True, slots=True)
 class RootChanged:
-    """Another task verified a newer root: what is under way may be a stale home's."""
+    """`url` had a newer root, which is verified: what is under way may be a stale home's."""
+
+    url: str
 
 
 Event = Answered | Copied | Ingested | Failed | Woke | RootChanged
@@ -144,10 +146,11 @@ def step(state: Follower, event: Event, now: float, rng: Rng) -> Step:
             if state.phase != "pausing" or state.due_at is None or now < state.due_at:
                 return state, ()
             return _ask(state, now)
-        case RootChanged():
+        case RootChanged(url=url):
             if state.phase in {"forked", "ingesting"}:
                 return state, ()  # what is being ingested was signed when it was judged
-            return _ask(replace(state, at=0, followed=False, entries=()), now)
+            at = state.urls.index(url)
+            return _ask(replace(state, at=at, followed=False, entries=()), now)
     if event.generation != state.generation or state.phase in {"forked", "pausing"}:
         return state, ()
     match event:

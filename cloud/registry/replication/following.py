@@ -63,11 +63,13 @@ class Following:
         self.state: Follower | None = None  # before the start
         self.followed = asyncio.Event()  # a home gave a good answer, at least once
         self._root_changed = asyncio.Event()
+        self._newer_at = ""
         self._vouched: SignedHead | None = None  # for the batch under way
         self._troubled: dict[str, str] = {}  # by URL, what was logged last
 
-    def root_changed(self) -> None:
-        """Say that there is a newer root: whoever is asked just now may be no home any more."""
+    def root_changed(self, url: str) -> None:
+        """Say that `url` has a newer root: whoever is asked just now may be no home any more."""
+        self._newer_at = url
         self._root_changed.set()
 
     async def run(self) -> None:
@@ -113,7 +115,7 @@ class Following:
             return work.result(), None
         if self._root_changed.is_set():
             self._root_changed.clear()
-            return RootChanged(), work
+            return RootChanged(self._newer_at), work
         return Woke(), work
 
     async def _do(self, command: Command) -> Event:

@@ -18,6 +18,7 @@ class Lookout:
         self._peers, self._root, self._timeout_s = peers, root, timeout_s
         self._silent: set[str] = set()
         self.refused = 0  # roots that did not verify
+        self.newest_at = ""  # the URL that had the newest root
 
     async def look(self) -> frozenset[str]:
         """Ask each once; the URLs of those that answered. The trusted root may be newer after it."""
@@ -38,6 +39,7 @@ class Lookout:
         try:
             async with asyncio.timeout(self._timeout_s):
                 if await self._root.walk(peer.root):
+                    self.newest_at = peer.url
                     log.warning(
                         "newer_root", extra={"url": peer.url, "version": self._root.version,
                                              "epoch": self._root.epoch},

@@ -62,10 +62,10 @@ class Replica:
                     parts.create_task(self._reporter.run(), name="reporter"),
                 ]
                 while not await was_switched():
-                    version = self._root.version
+                    self._lookout.newest_at = ""
                     await self._lookout.look()
-                    if self._root.version != version:
-                        self._following.root_changed()
+                    if self._lookout.newest_at:
+                        self._following.root_changed(self._lookout.newest_at)
                     await asyncio.sleep(self._look.look_s)
                 for task in tasks:
                     task.cancel()

@@ -133,17 +133,17 @@ def test_a_fork_stops_it_for_good_and_says_what_to_do():
     assert note.trouble == "forked"
     assert "rejoin" in state.why
     failed = Failed(state.generation, "unreachable", "late")
-    for event in (Woke(), RootChanged(), Copied(state.generation), failed):
+    for event in (Woke(), RootChanged("home"), Copied(state.generation), failed):
         assert step(state, event, 1e9, RNG) == (state, ())
 
 
-def test_a_newer_root_ends_what_is_under_way_and_asks_the_first_again():
+def test_a_newer_root_ends_what_is_under_way_and_its_registry_is_asked():
     state, _ = started("one", "two", log=LOG)
     state, _ = step(state, Failed(state.generation, "unreachable", ""), 0.0, RNG)
     state, _ = step(state, good(state, grown(LOG, 2)), 0.0, RNG)
     assert state.phase == "copying"
     old = state.generation
-    state, commands = step(state, RootChanged(), 0.0, RNG)
+    state, commands = step(state, RootChanged("one"), 0.0, RNG)
     assert only(commands) == Ask(state.generation, "one", end_of(LOG), 0.0)
     assert state.entries == ()
     assert step(state, Copied(old), 0.0, RNG) == (state, ())
@@ -153,7 +153,7 @@ def test_a_newer_root_does_not_end_what_is_being_ingested():
     state, _ = started()
     state, _ = step(state, good(state, LOG), 0.0, RNG)
     state, _ = step(state, Copied(state.generation), 0.0, RNG)
-    assert step(state, RootChanged(), 0.0, RNG) == (state, ())
+    assert step(state, RootChanged("home"), 0.0, RNG) == (state, ())
 
 
 def test_its_own_store_that_fails_is_no_reason_to_ask_another():
@@ -243,7 +243,7 @@ class World:
                     self.restart()
                     return
                 case 1:
-                    event = RootChanged()
+                    event = RootChanged(self.rng.choice(list(self.logs)))
         self.state, commands = step(self.state, event, self.now, self.rng)
         for command in commands:
             self.act(command)

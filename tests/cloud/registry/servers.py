@@ -50,7 +50,7 @@ class RegistryProcess:
         self.process: subprocess.Popen[str] | None = None
         self._keys: dict[Role, str] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        key_file = folder / "keys"
+        key_file = folder / "api-keys"
         lines = []
         for role in ROLES:
             key = make_key(secrets.choice)
@@ -65,7 +65,7 @@ class RegistryProcess:
         top, _, tables = settings.partition("[")
         self.config.write_text(
             f'state_dir = "state"\n{top}\n'
-            + ("" if "[gateway]" in settings else '[gateway]\nkey_file = "keys"\n')
+            + ("" if "[gateway]" in settings else '[gateway]\nkey_file = "api-keys"\n')
             + (f"[{tables}" if tables else "")
         )
 

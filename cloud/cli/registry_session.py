@@ -97,7 +97,7 @@ def _settings() -> "ClientSettings":
     try:
         return ClientSettings() if given is None else ClientSettings(patience_s=given)  # type: ignore[arg-type]  # pydantic reads it
     except ValidationError as error:
-        raise typer.BadParameter(f"{PATIENCE}: {given[:40]!r}: want seconds, as 15") from error
+        raise typer.BadParameter(f"{PATIENCE}: {str(given)[:40]!r}: want seconds, as 15") from error
 
 
 @contextmanager

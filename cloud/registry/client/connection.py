@@ -15,7 +15,7 @@ from yarl import URL
 from cloud.registry.client.answers import Answer, error_of, parsed, plain
 from cloud.registry.client.retrying import Tries, after_failure
 from cloud.registry.client.settings import ClientSettings
-from shared.errors import Disconnected, HybridgeError, Malformed, ReadOnly, TooLarge
+from shared.errors import Disconnected, HybridgeError, Malformed, ReadOnly, Refused, TooLarge
 
 Body = bytes | Callable[[], AsyncIterator[bytes]]
 """Whole, or what gives it at each call: a body is sent again after a cut."""
@@ -149,6 +149,8 @@ class Connection:
             try:
                 answer = await self._once(method, url + path, headers, body)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                if isinstance(error.__cause__, Refused):
+                    raise error.__cause__ from error  # our own body's, which was never whole
                 found = self._lost(url, error)
                 if not isinstance(error, _NOT_REACHED) and not repeatable:
                     found = Disconnected(

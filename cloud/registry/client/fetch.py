@@ -68,7 +68,7 @@ async def fetch_bundle(
         raise failures.exceptions[0] from None
     except OSError as error:
         raise Unavailable(f"{partial}: cannot write it: {error.strerror}") from error
-    await asyncio.to_thread(_finish, partial, content, target)
+    await asyncio.to_thread(_finish, partial, frozenset(files), content, target)
     return manifest
 
 
@@ -109,8 +109,11 @@ async def _manifest_bytes(registry: RegistryClient, file: StoredFile) -> bytes:
     return answer.body
 
 
-def _finish(partial: Path, manifest: bytes, target: Path) -> None:
+def _finish(partial: Path, listed: frozenset[str], manifest: bytes, target: Path) -> None:
     try:
+        for path in [entry for entry in partial.rglob("*") if not entry.is_dir()]:
+            if path.relative_to(partial).as_posix() not in listed:
+                path.unlink()  # nothing vouches for it, and no bundle with it would open
         with (partial / MANIFEST).open("wb") as file:
             file.write(manifest)
             file.flush()

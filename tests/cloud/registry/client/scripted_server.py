@@ -1,6 +1,7 @@
 """A server that answers with prepared bytes, good or bad, and keeps what it was asked."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -23,8 +24,12 @@ class ScriptedServer:
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.url = ""
         self.is_done = asyncio.Event()
+        self.serving: set[asyncio.Task[object]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.serving.add(task)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 line, *fields = head.decode().strip().split("\r\n")
@@ -43,7 +48,9 @@ class ScriptedServer:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
-            writer.close()
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -56,6 +63,9 @@ async def scripted(*answers: bytes | None) -> AsyncIterator[ScriptedServer]:
     finally:
         made.is_done.set()
         server.close()
+        for task in made.serving:
+            task.cancel()
+        await asyncio.gather(*made.serving, return_exceptions=True)
 
 
 def ok(document: object) -> bytes:

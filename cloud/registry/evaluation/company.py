@@ -6,13 +6,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.registry.evaluation.figures import Boundary, Pair
+from cloud.registry.evaluation.figures import REFERENCE, Boundary, Pair
 from cloud.registry.evaluation.shaking import BOUNDARIES
 from cloud.registry.evaluation.taking import Taking
 from shared.engines.parity import Parity, compare
 
 Floats = NDArray[np.float32]
-REFERENCE = "reference"
 _EXACTEST_FIRST = ("fp32", "bf16", "fp16", "int8")
 
 

@@ -4,6 +4,8 @@ from pydantic import Field
 
 from cloud.registry.documents import Document, Evaluation, Hardware, Metrics
 
+REFERENCE = "reference"  # the fp32 answers that a bundle carries, beside its variants
+
 
 class ClassFigures(Document):
     label: str
@@ -95,7 +97,7 @@ class Pair(Document):
     """Golden answers of two variants, or of one and the stored fp32 reference, side by side."""
 
     variant: str
-    other: str  # a variant, or "reference"
+    other: str  # a variant, or `REFERENCE`
     difference_max: float | None  # None: not finite
     agreement: float
     within: bool  # what the bundle allows

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cloud.registry.documents import RuleResult
-from cloud.registry.evaluation.company import REFERENCE
-from cloud.registry.evaluation.figures import Measured, Pair
+from cloud.registry.evaluation.figures import REFERENCE, Measured, Pair
 from cloud.registry.evaluation.metric_names import METRICS
 from cloud.registry.evaluation.rules import NoCurrent, Rule, judge
 

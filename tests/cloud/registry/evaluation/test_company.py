@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from cloud.registry.evaluation.company import REFERENCE, compare_all
+from cloud.registry.evaluation.company import compare_all
+from cloud.registry.evaluation.figures import REFERENCE
 from cloud.registry.evaluation.taking import Taking
 from shared.bundle.reader import open_bundle
 from tests.tiny_bundle import write_tiny_bundle

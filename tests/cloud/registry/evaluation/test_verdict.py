@@ -1,8 +1,7 @@
 import pytest
 
 from cloud.registry.documents import RuleResult
-from cloud.registry.evaluation.company import REFERENCE
-from cloud.registry.evaluation.figures import Boundary, Measured, Pair, Robustness
+from cloud.registry.evaluation.figures import REFERENCE, Boundary, Measured, Pair, Robustness
 from cloud.registry.evaluation.rules import NoCurrent, parse
 from cloud.registry.evaluation.verdict import Current, decide, plain
 

@@ -86,6 +86,10 @@ async def plan(registry: RegistryClient, parcel: Parcel) -> Plan:
     except Unknown:
         pass
     else:
+        if there.deleted:
+            raise Conflict(
+                f"{name} {version} was deleted, and its number stays taken: give this one a new number"
+            )
         if there.manifest.sha256 != parcel.manifest_sha256:
             raise Conflict(
                 f"{name} {version} is registered with another {MANIFEST} "

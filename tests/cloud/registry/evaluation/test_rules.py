@@ -131,13 +131,21 @@ def test_nan_and_what_is_missing_never_hold(text, metrics):
 def test_a_missing_figure_of_the_current_release_never_holds():
     assert not holds("f1 >= current", {"f1": 0.5}, {})
     assert not holds("not f1 < current", {"f1": 0.5}, {"f1": NAN})
-    assert not holds("f1 >= current / current.ece", {"f1": 0.5}, {"f1": 0.4, "ece": 0.0})
+
+
+@pytest.mark.parametrize("text", ["f1 >= {}", "f1 != {}", "not f1 == {}", "not f1 < {}"])
+def test_a_bound_without_a_value_never_holds(text):
+    rule = text.format("current / current.ece")
+    assert not holds(rule, {"f1": 0.5}, {"f1": 0.4, "ece": 0.0})
+    assert "has no value" in why(rule, {"f1": 0.5}, {"f1": 0.4, "ece": 0.0})
 
 
 def test_what_cannot_be_told_does_not_spoil_an_alternative():
     assert holds("f1 > 0 or worst_slice > 0", {"f1": 0.5})
     assert not holds("f1 > 0 and worst_slice > 0", {"f1": 0.5})
     assert not holds("not (worst_slice > 0 or f1 > 0.9)", {"f1": 0.5})
+    assert not holds("not (worst_slice > 0 and f1 > 0)", {"f1": 0.5})
+    assert holds("not (worst_slice > 0 and f1 > 0.9)", {"f1": 0.5})
 
 
 @pytest.mark.parametrize("text", ["f1 >= current + 1", "not f1 < current", "not not f1 > current"])

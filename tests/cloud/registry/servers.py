@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import json
-import os
 import secrets
 import signal
 import subprocess
@@ -164,11 +163,3 @@ def registry(folder: Path, settings: str = "", *arguments: str) -> Iterator[Regi
     """Running until the block ends; then killed."""
     with RegistryProcess(folder, settings, *arguments) as running:
         yield running
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

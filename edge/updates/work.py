@@ -111,7 +111,7 @@ class Work:
                     await self._download.fetch(release, active, installed)
                 if not limit.expired():
                     return Downloaded(generation)
-        except NoRoom as error:
+        except (NoRoom, NotTrusted) as error:  # room, or whole bytes, may be there another time
             return Failed(generation, str(error))
         except (Incompatible, Malformed, TooLarge) as error:
             return Rejected(generation, str(error))

@@ -48,7 +48,7 @@ async def fetch_file(
     """
     if await asyncio.to_thread(is_file, target, sha256, bytes):
         return
-    partial = await asyncio.to_thread(Partial, target, bytes)
+    partial = await _opened(target, bytes)
     try:
         resumed = partial.offset > 0
         try:
@@ -159,6 +159,18 @@ async def _take(
             await asyncio.sleep(pace.spend(len(piece), loop.time()))
     if partial.offset < partial.size:
         raise Disconnected(f"{url}: ended after {partial.offset} of {partial.size} bytes")
+
+
+async def _opened(target: Path, size: int) -> Partial:
+    """A thread cannot be cancelled: what it opened meanwhile is closed."""
+    opening = asyncio.ensure_future(asyncio.to_thread(Partial, target, size))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait({opening})
+        if opening.exception() is None:
+            opening.result().close()
+        raise
 
 
 async def _to_the_end(work: Coroutine[object, object, None]) -> None:

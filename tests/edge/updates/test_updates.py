@@ -11,6 +11,7 @@ from edge.inference.slot import Slot
 from shared.errors import Conflict, Unknown
 from tests.edge.stand_in_cloud import a_sample
 from tests.edge.updates.station import WAIT_S, Device, Station, bundle, device, station
+from tests.edge.updates.test_kill import partial_bytes, with_big_card
 from tests.tiny_bundle import sure_image
 
 Body = Callable[[Station, Device], Awaitable[None]]
@@ -207,14 +208,13 @@ def test_a_registry_that_cannot_be_reached_is_passed_over_for_the_next(tmp_path:
     asyncio.run(main())
 
 
-def test_cuts_wrong_bytes_and_refusals_on_the_way_are_got_over(tmp_path: Path) -> None:
+def test_cuts_and_refusals_on_the_way_are_got_over(tmp_path: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(WAIT_S), station(bad_path="/artifacts/") as registry:
             registry.release(bundle(tmp_path, "2.0.0", shift=1))
             registry.misdeeds = [
-                registry.cuts_after(100), registry.says(200, b"junk"), registry.says(404),
-                registry.says(503, Retry_After="0"), registry.streams(b"x" * 100_000),
-                registry.says(429), registry.cuts_after(0), registry.says(500),
+                registry.cuts_after(100), registry.says(404), registry.says(503, Retry_After="0"),
+                registry.says(429), registry.cuts_after(0), registry.says(500), registry.says(403),
             ]  # fmt: skip
             async with device(tmp_path, registry) as it:
                 await it.reaches("active", version="2.0.0")
@@ -230,30 +230,39 @@ def test_a_release_that_its_files_do_not_fit_is_never_run(tmp_path: Path) -> Non
             for name, content in registry.files.items():
                 registry.files[name] = content[:-1] + bytes([content[-1] ^ 1])
             async with device(tmp_path, registry) as it:
-                await it.shows(lambda: "thrown away" in it.updates.status().why)
-                assert it.updates.status().phase == "downloading"
+                await it.reaches("failed")
+                assert "thrown away" in it.updates.status().why
+                assert it.updates.status().refused == ()  # the registry may send it whole next time
                 assert await label_of(it, 0) == 0
 
     asyncio.run(main())
 
 
-def test_a_download_waits_for_its_window(tmp_path: Path) -> None:
-    clock = [datetime(2026, 6, 1, 12, tzinfo=UTC)]
+def test_a_download_waits_for_its_window_ends_with_it_and_goes_on_in_the_next(
+    tmp_path: Path,
+) -> None:
+    day = datetime(2026, 6, 1, tzinfo=UTC)
 
     async def main() -> None:
-        async with asyncio.timeout(WAIT_S), station(now=clock[0]) as registry:
-            registry.release(bundle(tmp_path, "2.0.0", shift=1))
-            async with device(
-                tmp_path, registry, now=lambda: clock[0], windows=["01:00-05:00"], time_zone="UTC"
-            ) as it:
+        async with asyncio.timeout(WAIT_S), station(now=day) as registry:
+            new = bundle(tmp_path, "2.0.0", shift=1)
+            card = with_big_card(new, 3_000_000)
+            registry.release(new)
+            registry.bad_path, registry.misdeeds = card, [registry.hangs(2_500_000)]
+            hours = {"windows": ["01:00-05:00"], "time_zone": "UTC"}
+            noon = lambda: day + timedelta(hours=12)
+            async with device(tmp_path, registry, now=noon, **hours) as it:
                 await it.shows(lambda: "for a window" in it.updates.status().note)
                 assert not any("/artifacts/" in seen.path for seen in registry.seen)
                 assert await label_of(it, 0) == 0
-            clock[0] += timedelta(hours=14)
-            async with device(
-                tmp_path, registry, now=lambda: clock[0], windows=["01:00-05:00"], time_zone="UTC"
-            ) as it:
+            nearly_five = lambda: day + timedelta(hours=4, minutes=59, seconds=58)
+            async with device(tmp_path, registry, now=nearly_five, **hours) as it:
+                await it.shows(lambda: partial_bytes(tmp_path) > 2_000_000)
+                await it.shows(lambda: registry.left == 1)  # within the two seconds left
+            two = lambda: day + timedelta(hours=26)
+            async with device(tmp_path, registry, now=two, **hours) as it:
                 await it.reaches("active", version="2.0.0")
+            assert any(seen.range for seen in registry.seen if seen.path.endswith(card))
 
     asyncio.run(main())
 

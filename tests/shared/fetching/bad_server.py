@@ -33,6 +33,7 @@ class BadServer:
     seen: list[Seen] = field(default_factory=list)
     url: str = ""
     bad_path: str = ""
+    left: int = 0  # clients that gave up a transfer that hung
 
     def offer(self, content: bytes) -> tuple[str, str, int]:
         """Returns URL, SHA-256 and size."""
@@ -108,7 +109,10 @@ class BadServer:
             response.content_length = len(whole.body)
             await response.prepare(request)
             await response.write(whole.body[:after])
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.left += 1
             return response
 
         return handler

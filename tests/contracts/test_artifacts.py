@@ -293,10 +293,21 @@ def test_another_hash_than_it_was_sent_under(place: Place) -> None:
 
 
 def test_more_than_it_said(place: Place) -> None:
-    for size in (len(CONTENT) - 1, 0):
+    large = CONTENT * 12
+    for size in (len(large) - 1, 0):
         with pytest.raises(TooLarge, match="more bytes than it said"):
-            run(place.artifacts.uploads.append(SHA, size, 0, pieces(CONTENT)))
+            run(place.artifacts.uploads.append(SHA, size, 0, pieces(large)))
         assert place.contents() == {}
+
+
+def test_endlessly_more_than_it_said(place: Place) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for asked in range(10):
+            assert asked < 3
+            yield CONTENT
+
+    with pytest.raises(TooLarge, match="more bytes than it said"):
+        run(place.artifacts.uploads.append(SHA, 2 * len(CONTENT), 0, endless()))
 
 
 def test_less_than_it_said_is_not_seen(place: Place) -> None:

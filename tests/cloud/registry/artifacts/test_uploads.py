@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,16 @@ def test_killed_between_the_last_byte_and_the_move(tmp_path: Path) -> None:
         CONTENT
     )
     assert files(tmp_path) == [SHA]
+
+
+def test_an_upload_that_is_ended_days_later_has_its_whole_grace(tmp_path: Path) -> None:
+    begin(store(tmp_path), CONTENT, len(CONTENT) - 1)
+    (staged,) = staged_files(tmp_path / "artifacts" / "uploads")
+    staged.path.write_bytes(CONTENT)
+    os.utime(staged.path, (1, 1))
+    artifacts = store(tmp_path)
+    run(artifacts.uploads.append(SHA, len(CONTENT), len(CONTENT), pieces(b"")))
+    assert run(artifacts.collect(set(), dry_run=False, now=time.time())).young == 1
 
 
 def test_what_changed_on_disk_meanwhile_is_dropped(tmp_path: Path) -> None:
@@ -243,6 +254,10 @@ def test_a_file_moved_away_between_opening_and_locking(tmp_path: Path) -> None:
     with second.path.open("a+b", buffering=0) as opened:
         first.move(lambda path: path.rename(tmp_path / "moved") and None)
         first.close()
+        assert not second._is_mine(opened)
+    with second.path.open("a+b", buffering=0) as opened:
+        second.path.rename(tmp_path / "moved as well")
+        second.path.touch()  # and a third has begun anew
         assert not second._is_mine(opened)
     second.lock()
     assert second.close() is False

@@ -13,7 +13,7 @@ from shared.errors import Malformed, Unavailable
 SignHead = Callable[[Head], str]
 _LIMIT_MAX = 1000
 _WAIT_S_MAX = 60.0
-_LOOK_S = 1.0  # for entries that another process wrote
+_LOOK_S = 1.0
 
 
 class Log(Protocol):
@@ -27,8 +27,17 @@ class Log(Protocol):
 class ChangeLog:
     """Belongs to one event loop."""
 
-    def __init__(self, catalog: Log, sign: SignHead | None, passed_on: SignedHeadFile) -> None:
-        """`sign` None: a replica, which passes on what its home signed last."""
+    def __init__(
+        self,
+        catalog: Log,
+        sign: SignHead | None,
+        passed_on: SignedHeadFile,
+        look_s: float = _LOOK_S,
+    ) -> None:
+        """`sign` None: a replica, which passes on what its home signed last. `look_s`: how often
+        is looked for what another process wrote, while somebody waits.
+        """
+        self._look_s = look_s
         self._catalog, self._sign, self._passed_on = catalog, sign, passed_on
         self._news = asyncio.Event()
         self.newest: Head | None = None  # as last seen
@@ -55,7 +64,7 @@ class ChangeLog:
             answer = await asyncio.to_thread(self._read, after, limit)
             if answer.entries or answer.head.seq < after or loop.time() >= until:
                 return answer
-            await _first(news, min(until, loop.time() + _LOOK_S))
+            await _first(news, min(until, loop.time() + self._look_s))
 
     def _read(self, after: int, limit: int) -> LogAnswer:
         entries = tuple(self._catalog.log(after, limit))

@@ -38,6 +38,7 @@ class HomeWatch:
         self._urls = tuple(dict.fromkeys([*settings.urls, *others]))
         self.is_unsure = bool(settings.urls) and not alone
         self.fenced: RegionRole | None = None
+        self._told = False
 
     async def look(self) -> None:
         """Once: `is_unsure` and `fenced` may be others after it."""
@@ -76,7 +77,8 @@ class HomeWatch:
         elif reached & set(self._settings.urls):
             self.is_unsure = False
             log.info("home_confirmed", extra={"by": sorted(reached)})
-        else:
+        elif not self._told:
+            self._told = True
             log.warning("home_unsure", extra={"peers": list(self._settings.urls)})
 
     async def _fence(self, lookout: Lookout, epoch: int) -> None:

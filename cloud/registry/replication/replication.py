@@ -102,9 +102,7 @@ class Replication:
         self._head = await asyncio.to_thread(self._catalog.head)
         match self._role.role:
             case "home":
-                others = self._home.urls if self._home else ()
-                if self._peers.urls or others:
-                    await self._start_watch(others)
+                await self._start_watch(alone=self._alone)
             case "replica":
                 kept = self._folder / "root.json"
                 home = followed(self._role, self._home, self._peers, kept)
@@ -142,15 +140,17 @@ class Replication:
     def _is_unsure(self) -> bool:
         return self._role.role == "home" and self._watch is not None and self._watch.is_unsure
 
-    async def _start_watch(self, others: "tuple[str, ...]") -> None:
+    async def _start_watch(self, *, alone: bool) -> None:
+        """None where nobody could be asked, or no keys were made yet: then nobody was promoted."""
+        others = self._home.urls if self._home else ()
+        if not (self._peers.urls or others):
+            return
         root = await self._root_of_home()
         if root is None:
-            log.warning("no_trust_yet", extra={"peers": list(self._peers.urls)})
             return
         self._watch = HomeWatch(
-            self._peers, others, self._catalog, root, self._own_root, self._role_file,
-            alone=self._alone,
-        )  # fmt: skip
+            self._peers, others, self._catalog, root, self._own_root, self._role_file, alone=alone
+        )
         await self._watch.look()
         if self._watch.fenced is not None:
             self._role = self._watch.fenced
@@ -158,7 +158,10 @@ class Replication:
     async def _by_role(self) -> None:
         if self._replica is not None:
             await self._replica.run(self._was_switched)
-        elif self._role.role == "home" and self._watch is not None:
+        elif self._role.role == "home":
+            while self._watch is None:
+                await asyncio.sleep(self._peers.look_s)
+                await self._start_watch(alone=True)
             self._role = await self._watch.run()
             self.role_changed.set()
         if self._role.role == "fenced":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cloud.registry.replication.role import write_whole
-from shared.errors import Malformed, NotTrusted, Unavailable
+from shared.errors import Malformed, Refused, Unavailable
 from shared.trust.chain import Chain, epoch_of
 
 FetchRoot = Callable[[int], Awaitable[bytes | None]]
@@ -31,7 +31,7 @@ class TrustedRoot:
             raise Unavailable(f"{file}: {error.strerror}") from error
         try:
             self.root = Chain(self.content).root
-        except NotTrusted as error:
+        except Refused as error:
             raise Malformed(
                 f"{file}: {error}; restore it from a backup, or remove it: then the pinned root counts"
             ) from error

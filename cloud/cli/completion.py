@@ -6,12 +6,17 @@ Without the client and its libraries, which take longer to load than a person wa
 import http.client
 import json
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 import typer
 
-_TIMEOUT_S: Final = 0.7
+_TIMEOUT_S: Final = 0.7  # of each step
+_SECONDS_MAX: Final = 1.5  # of all of them, however slowly they go
 _BYTES_MAX: Final = 4 * 1024 * 1024
 _NAMES_MAX: Final = 200
 
@@ -22,7 +27,22 @@ def models(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def versions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Of the model that stands before it; the newest first."""
-    model = quote(str(ctx.params.get("name") or ""), safe="")
+    return _versions(ctx, incomplete, str(ctx.params.get("name") or ""))
+
+
+def parents(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Versions of the model whose bundle's folder stands before it."""
+    try:
+        # the option at the end still lacks its value, so the arguments before it lie unparsed
+        bundle = Path(str(ctx.params.get("path") or ctx.args[0]))
+        manifest = json.loads((bundle / "manifest.json").read_bytes())
+        return _versions(ctx, incomplete, str(manifest["name"]))
+    except Exception:  # noqa: BLE001  as below
+        return []
+
+
+def _versions(ctx: typer.Context, incomplete: str, name: str) -> list[str]:
+    model = quote(name, safe="")
     found = _members(ctx, f"/v1/models/{model}/versions", "versions", "version")
     return _starting(incomplete, found[::-1])
 
@@ -38,7 +58,8 @@ def _starting(incomplete: str, names: list[str]) -> list[str]:
 
 def _members(ctx: typer.Context, path: str, members: str, member: str) -> list[str]:
     try:
-        tree = json.loads(_get(ctx, path))
+        with _within(_SECONDS_MAX):
+            tree = json.loads(_get(ctx, path))
         return [name for one in tree[members] if (name := str(one[member])).isprintable()]
     except Exception:  # noqa: BLE001  whatever is wrong: no names, and the line stays as it is
         return []
@@ -59,3 +80,22 @@ def _get(ctx: typer.Context, path: str) -> bytes:
         return connection.getresponse().read(_BYTES_MAX)
     finally:
         connection.close()
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raises `TimeoutError` after so long; where there is no such timer, each step has its own."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

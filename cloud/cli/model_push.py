@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cloud.cli.api_key import KeyFile
-from cloud.cli.completion import versions
+from cloud.cli.completion import parents
 from cloud.cli.model_arguments import evaluation_text, status_line
 from cloud.cli.output import Format, Output, say, show, size
 from cloud.cli.progress import byte_bar
@@ -25,7 +25,7 @@ def push(
     *,
     parent: Annotated[
         str | None,
-        typer.Option(help="Version of the same model that it comes from.", autocompletion=versions),
+        typer.Option(help="Version of the same model that it comes from.", autocompletion=parents),
     ] = None,
     training_job: Annotated[str | None, typer.Option(help="What trained it.")] = None,
     dependency: Annotated[

@@ -4,6 +4,7 @@ from typing import Final
 
 from cloud.registry.client.client import RegistryClient
 from cloud.registry.documents import Evaluation
+from shared.errors import Unavailable
 
 _WAIT_S: Final = 30
 _ENDS: Final = frozenset({"passed", "failed", "broken"})
@@ -16,7 +17,10 @@ async def ended(registry: RegistryClient, evaluation_id: str) -> Evaluation:
         found = await registry.evaluation(evaluation_id)
         if found.state in _ENDS:
             return found
-        page = await registry.log(at, 500, _WAIT_S)
+        try:
+            page = await registry.log(at, 500, _WAIT_S)
+        except Unavailable:  # no log before the first root of trust: this is asked again instead
+            continue
         if page.entries:
             at = page.entries[-1].seq
 

@@ -190,6 +190,23 @@ def test_a_frozen_clock_does_not_outlive_the_newest_timestamp_that_was_believed(
     refuses(device, site, "expired", now=NOW + 2 * DAY - timedelta(hours=1))
 
 
+def test_what_expired_before_the_timestamp_was_signed_is_refused_by_a_slow_clock_too(
+    site: Site, device: TrustStore
+) -> None:
+    role = edits.renewed(site.newest["model-fashion"], "model-fashion", NOW, 1.5)
+    site.publish({"model-fashion": edits.sign(role, "model-fashion", site.keys["release"])})
+    site.later(2)
+    refuses(device, site, "model-fashion is expired", now=site.now - DAY)
+
+
+def test_a_timestamp_without_its_signing_time_is_refused(site: Site, device: TrustStore) -> None:
+    metadata = Metadata.from_bytes(site.newest["timestamp"])
+    del metadata.signed.unrecognized_fields["x-hybridge-issued"]
+    metadata.sign(site.keys["timestamp"][0])
+    site.files["timestamp.json"] = metadata.to_bytes()
+    refuses(device, site, "x-hybridge-issued: is missing", error=Malformed)
+
+
 def test_a_clock_far_ahead_refuses_and_recovers(site: Site, device: TrustStore) -> None:
     refuses(device, site, "expired", now=NOW + 400 * DAY)
     takes(device, site, "1.1.0", "1.0.0")
@@ -470,6 +487,22 @@ def test_json_that_is_no_metadata_is_refused(
 ) -> None:
     site.files[name] = bomb
     refuses(device, site, name, error=Refused)
+
+
+@pytest.mark.parametrize(
+    "member",
+    ['"x":1.5', '"x":NaN', '"x":9007199254740993', '"x":"\\ud800"', '"\\udfff":1', '"signatures":[]',
+     '"x":' + "[" * 20 + "]" * 20],
+)  # fmt: skip
+def test_json_that_readers_take_differently_is_refused_in_good_metadata_too(
+    site: Site, device: TrustStore, member: str
+) -> None:
+    """Beside what is signed, so that every signature holds."""
+    site.turn_root({}, site.keys["root"][:2])
+    site.files["2.root.json"] = f"{{{member},".encode() + site.root[1:]
+    refuses(device, site, "2.root.json: ", error=Malformed)
+    site.files["2.root.json"] = b'{"x":[1],' + site.root[1:]
+    takes(device, site, "1.1.0", "1.0.0")
 
 
 def test_ten_thousand_signatures_are_refused_unread(site: Site, device: TrustStore) -> None:

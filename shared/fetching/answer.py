@@ -16,7 +16,8 @@ from shared.errors import (
     Unknown,
 )
 
-_CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15}|\*)")
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15}|\*)")
+_NUMBER = re.compile(r"[0-9]{1,15}")
 _RETRY_S_MAX = 3600.0  # a server that asks for more is asked again all the same
 _ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')  # strong ones only: If-Range takes no others
 
@@ -65,7 +66,7 @@ def understand(
         kind = "whole"
     begins = offset if kind == "range" else 0
     stated = headers.get("Content-Length", "")
-    if stated and (not stated.isdecimal() or len(stated) > 15 or int(stated) != size - begins):
+    if stated and (not _NUMBER.fullmatch(stated) or int(stated) != size - begins):
         raise NotTrusted(
             f"{where}: the server announces {stated[:20]} bytes, {size - begins} were expected; "
             "it is not the file that was asked for"
@@ -97,7 +98,7 @@ def retry_after_s(text: str | None) -> float | None:
     """
     if text is None:
         return None
-    if text.strip().isdecimal() and len(text) < 10:
+    if _NUMBER.fullmatch(text.strip()):
         return min(float(text), _RETRY_S_MAX)
     try:
         parsedate_to_datetime(text)

@@ -203,7 +203,7 @@ def test_the_cpu_budget_is_a_share_of_a_core() -> None:
 @pytest.mark.parametrize(
     ("candidate_ms", "active_ms", "faulty"),
     [(5.0, 1.0, True), (2.9, 1.0, False), (26.0, 20.0, True), (24.0, None, False),
-     (float("nan"), 1.0, True), (1.0, float("nan"), True)],
+     (float("nan"), 1.0, True), (1.0, float("nan"), True), (float("nan"), None, True)],
 )  # fmt: skip
 def test_latency_is_held_against_the_budget_and_the_active_model(
     candidate_ms: float, active_ms: float | None, faulty: bool

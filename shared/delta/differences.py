@@ -15,17 +15,20 @@ _CODE_OF: Final = np.full(256, _OTHER, np.uint8)
 _CODE_OF[_SMALL] = np.arange(3)
 _CODES: Final = np.arange(256, dtype=np.uint8)[:, None] >> _SHIFTS & 3  # [256, 4]: a byte's codes
 _VALUES: Final = np.append(_SMALL, np.uint8(0))[_CODES]  # [256, 4]
-_BLOCK: Final = 1 << 20  # differences unpacked at once
+_BLOCK: Final = 1 << 18  # differences at once; a multiple of four
 
 
 def pack(differences: Bytes) -> tuple[bytes, bytes]:
     """`differences` [N] to the codes, ceil(N / 4) bytes, and the others."""
-    codes = _CODE_OF[differences]
-    others = differences[codes == _OTHER]
-    padded = np.zeros((len(codes) + 3) // 4 * 4, np.uint8)
-    padded[: len(codes)] = codes
-    joined = np.bitwise_or.reduce(padded.reshape(-1, 4) << _SHIFTS, axis=1)
-    return joined.tobytes(), others.tobytes()
+    codes, others = [], []
+    for at in range(0, len(differences), _BLOCK):  # indexing takes eight bytes for each one
+        block = differences[at : at + _BLOCK]
+        found = _CODE_OF[block]
+        others.append(block[found == _OTHER].tobytes())
+        padded = np.zeros((len(found) + 3) // 4 * 4, np.uint8)
+        padded[: len(found)] = found
+        codes.append(np.bitwise_or.reduce(padded.reshape(-1, 4) << _SHIFTS, axis=1).tobytes())
+    return b"".join(codes), b"".join(others)
 
 
 class Differences:

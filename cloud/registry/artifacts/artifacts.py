@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from cloud.registry.artifacts.blobs import Blobs, Stored, checked_sha256
 from cloud.registry.artifacts.collection import Collected, collect
-from cloud.registry.artifacts.folder_blobs import FolderBlobs
+from cloud.registry.artifacts.folder_blobs import FolderBlobs, in_words
 from cloud.registry.artifacts.hash_locks import HashLocks
 from cloud.registry.artifacts.object_blobs import object_blobs
 from cloud.registry.artifacts.reader import Reader
@@ -136,7 +136,8 @@ class Artifacts:
     def _has_room(self, size: int) -> None:
         if isinstance(self._blobs, FolderBlobs):
             self._blobs.check()
-            free = shutil.disk_usage(self.where).free
+            with in_words(self.where):
+                free = shutil.disk_usage(self.where).free
             if free - size < self._settings.free_bytes_min:
                 raise Unavailable(f"{self.where}: {free} bytes are free; make room, or run gc")
 

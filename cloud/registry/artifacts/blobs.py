@@ -5,7 +5,7 @@ cannot be reached, is full, or does not let this process in.
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -56,7 +56,7 @@ class Blobs(Protocol):
         """All its bytes. Raises `Unknown`."""
         ...
 
-    def ranges(self, sha256: str, start: int, end: int) -> AsyncIterator[bytes]:
+    def ranges(self, sha256: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
         """Bytes `start` to before `end`. Raises `Unknown`; may end early when the file is short."""
         ...
 

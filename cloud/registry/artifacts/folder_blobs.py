@@ -7,7 +7,7 @@ import asyncio
 import errno
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,7 +77,7 @@ class FolderBlobs:
             while part := os.read(handle, _PART):
                 yield part
 
-    async def ranges(self, sha256: str, start: int, end: int) -> AsyncIterator[bytes]:
+    async def ranges(self, sha256: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
         with in_words(self.where), self._opened(sha256) as handle:
             while start < end:
                 part = await asyncio.to_thread(os.pread, handle, min(_PART, end - start), start)

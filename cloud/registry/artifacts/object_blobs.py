@@ -2,11 +2,12 @@
 
 `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, and `AWS_ENDPOINT_URL` for a store of
 another maker; with an `http://` endpoint plain HTTP is allowed. An object's time cannot be renewed:
-an empty one below `renewed/` has the newer time.
+an empty one below `renewed/` has the newer time. A bucket needs a lifecycle rule that ends multipart
+uploads which a killed process left: S3 lists no objects of them.
 """
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -77,7 +78,7 @@ class ObjectBlobs:
                 )
             yield part
 
-    async def ranges(self, sha256: str, start: int, end: int) -> AsyncIterator[bytes]:
+    async def ranges(self, sha256: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
         for at in range(start, end, _PART):
             with self._in_words(sha256):
                 part = bytes(

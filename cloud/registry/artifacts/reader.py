@@ -1,6 +1,7 @@
 """An artifact that is being read."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +23,7 @@ class Reader:
     path: Path | None
     _blobs: Blobs = field(repr=False)
 
-    async def ranges(self, start: int = 0, end: int | None = None) -> AsyncIterator[Part]:
+    async def ranges(self, start: int = 0, end: int | None = None) -> AsyncGenerator[Part, None]:
         """Bytes `start` to before `end` (None: all), in parts of at most 4 MiB.
 
         Raises `Malformed` for a range that it does not have, `NotTrusted` when the file has become
@@ -32,8 +33,9 @@ class Reader:
         if not 0 <= start <= end <= self.bytes:
             raise Malformed(f"bytes {start} to {end} of {self.bytes}: no such range")
         left = end - start
-        async for part in self._blobs.ranges(self.sha256, start, end):
-            left -= len(part)
-            yield part
+        async with aclosing(self._blobs.ranges(self.sha256, start, end)) as parts:
+            async for part in parts:
+                left -= len(part)
+                yield part
         if left:
             raise NotTrusted(f"artifact {self.sha256[:16]}...: {left} bytes are missing at its end")

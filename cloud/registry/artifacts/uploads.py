@@ -6,6 +6,7 @@ Nothing of an upload can be seen before all of it is there and has the hash that
 import asyncio
 import shutil
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -99,21 +100,23 @@ class Uploads:
             )
 
     def _make_room(self, sha256: str, total_bytes: int) -> None:
+        limits = self._settings
         with in_words(str(self._folder)):
             make_folder(self._folder)
+            free = shutil.disk_usage(self._folder).free
         others = staged_files(self._folder)
         for other in [one for one in others if one.sha256 == sha256]:
             if not drop_idle(other):
                 raise Conflict(f"upload {sha256[:16]}...: somebody else is sending it")
             others.remove(other)  # begun with another size: one of the two is wrong
-        limits = self._settings
+        forgotten = time.time() - limits.upload_s
+        others = [one for one in others if one.touched_at >= forgotten or not drop_idle(one)]
         reserved = sum(one.total_bytes for one in others)
         if len(others) >= limits.uploads_max or reserved + total_bytes > limits.uploads_bytes_max:
             raise Overloaded(
                 f"{len(others)} unfinished uploads of {reserved} bytes; finish one, or wait: each is "
                 f"dropped when nobody has continued it for {limits.upload_hours:g} h"
             )
-        free = shutil.disk_usage(self._folder).free
         coming = sum(max(one.total_bytes - one.bytes, 0) for one in others)
         if free - coming - total_bytes < limits.free_bytes_min:
             raise Unavailable(

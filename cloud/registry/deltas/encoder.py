@@ -1,6 +1,6 @@
 """Write a delta (`shared/delta` describes the format).
 
-Takes CPU time: some 40 ms a megabyte; never on an event loop.
+Takes CPU time: some 0.1 s a megabyte; never on an event loop.
 """
 
 import hashlib

@@ -143,6 +143,15 @@ def test_as_many_uploads_as_the_bound(tmp_path: Path) -> None:
     begin(artifacts, b"third", 3)
 
 
+def test_forgotten_uploads_keep_nobody_out(tmp_path: Path) -> None:
+    artifacts = store(tmp_path, uploads_max=1)
+    begin(artifacts, b"forgotten!", 3)
+    (staged,) = staged_files(tmp_path / "artifacts" / "uploads")
+    os.utime(staged.path, (1, 1))
+    begin(artifacts, b"new", 2)
+    assert [one.sha256 for one in staged_files(staged.path.parent)] == [sha(b"new")]
+
+
 def test_as_many_bytes_as_the_bound_by_what_they_say(tmp_path: Path) -> None:
     artifacts = store(tmp_path, uploads_bytes_max=1000)
     begin(artifacts, b"a" * 600, 1)

@@ -52,7 +52,10 @@ async def published(registry: RegistryClient, role: str) -> bytes | None:
 async def next_release(
     registry: RegistryClient, version: ModelVersion, now: datetime, days: float = RELEASE_DAYS
 ) -> bytes:
-    """The model's role with this version as its newest release, to be signed."""
+    """The model's role with this version as its newest release, to be signed. Raises `NotTrusted`
+    where nobody was appointed to sign it.
+    """
+    await _check_delegated(registry, version.model)
     before = await published(registry, model_role(version.model))
     return edits.with_release(before, version.model, version.version, version.manifest, now, days)
 
@@ -65,6 +68,18 @@ async def next_retirement(
     if before is None:
         raise Unknown(f"{version.model} {version.version}: no signed metadata names it")
     return edits.without_release(before, version.model, version.version, now, days)
+
+
+async def _check_delegated(registry: RegistryClient, model: str) -> None:
+    content = await published(registry, "targets")
+    delegations = None
+    if content is not None:
+        delegations = edits.read(content, "targets", "targets").signed.delegations
+    if delegations is None or model_role(model) not in (delegations.roles or {}):
+        raise NotTrusted(
+            f"no key may name releases of {model} yet; have it appointed: `hybridge registry keys "
+            f"delegate {model} --to release.pub --sign-with targets.pem`"
+        )
 
 
 async def bundle_signature(registry: RegistryClient, model: str, version: str) -> bytes:

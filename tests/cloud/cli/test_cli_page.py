@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,23 @@ def test_what_changes_something_has_a_dry_run_and_a_format() -> None:
         options = {name for parameter in command.params for name in parameter.opts}
         assert ("--dry-run" in options) == (path[-1] not in reads), path
         assert "--output" in options or path in LOCAL | {("model", "verify")}, path
+
+
+def test_help_loads_nothing_that_only_a_command_needs() -> None:
+    code = "import sys, cloud.cli.__main__; print(*{m.split('.')[0] for m in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PAGE.parents[1],
+    )
+    loaded = set(done.stdout.split())
+    assert "typer" in loaded
+    assert not loaded & {
+        "aiohttp", "yaml", "sqlalchemy", "tuf", "securesystemslib", "cryptography", "sklearn",
+        "numpy", "onnxruntime", "pydantic",
+    }  # fmt: skip
 
 
 def test_a_command_that_is_almost_right_is_suggested() -> None:

@@ -54,6 +54,15 @@ def test_a_key_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert b"ENCRYPTED" in (tmp_path / "p.pem").read_bytes()
 
 
+def test_a_model_that_nobody_may_release_says_how(registry: OwnRegistry, candidate: str) -> None:
+    said = registry.run(
+        "operator", "model", "release", MODEL, candidate, "-m", "first", "--sign-with",
+        registry.keys / "release.pem",
+    )  # fmt: skip
+    assert said.code == 1
+    assert f"hybridge registry keys delegate {MODEL} --to" in said.err
+
+
 def test_two_sign_a_release_one_after_the_other(
     registry: OwnRegistry, candidate: str, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""`hybridge-edge run` and `hybridge-edge doctor`.
+"""`hybridge-edge run`, `hybridge-edge doctor` and `hybridge-edge updates`.
 
 Exit codes: 0 after an orderly end, 1 when it cannot run here and now, 2 for a wrong command line
 or configuration.
@@ -20,11 +20,20 @@ from shared.errors import HybridgeError, Malformed
 
 log = logging.getLogger("edge")
 
+ACTIONS = {
+    "status": "say where updates stand",
+    "check": "look at the registry now",
+    "rollback": "go back to a version that is kept, and stay there",
+    "resume": "after a rollback: take newer versions again",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     if asked.command == "doctor":
         return _doctor(asked.bundle, as_json=asked.json)
+    if asked.command == "updates":
+        return _updates(asked)
     return _run(asked.config)
 
 
@@ -52,6 +61,26 @@ def _doctor(bundle: Path | None, *, as_json: bool) -> int:
     return 0 if report.healthy else 1
 
 
+def _updates(asked: argparse.Namespace) -> int:
+    from edge.updates.command import ask, words  # noqa: PLC0415  only here
+
+    try:
+        config = load(asked.config)
+    except Malformed as error:
+        return _failed(error, 2)
+    body: dict[str, object] = {}
+    if asked.action == "check":
+        body["retry"] = asked.retry
+    elif asked.action == "rollback":
+        body["version"] = asked.to
+    try:
+        status = ask(config, asked.action, body)
+    except HybridgeError as error:
+        return _failed(error, 1)
+    print(status.model_dump_json(indent=2) if asked.json else words(status))  # noqa: T201
+    return 0
+
+
 def _failed(error: BaseException, code: int) -> int:
     print(f"hybridge-edge: {error}", file=sys.stderr)  # noqa: T201
     return code
@@ -76,6 +105,19 @@ def _parser() -> argparse.ArgumentParser:
     look = commands.add_parser("doctor", help="say what this machine can run, and why not the rest")
     look.add_argument("--bundle", type=Path, help="rank this bundle's variants too")
     look.add_argument("--json", action="store_true", help="for programs")
+    updates = commands.add_parser(
+        "updates", help="where updates of the running agent stand; look, go back, go on"
+    ).add_subparsers(dest="action", required=True)
+    for name, words in ACTIONS.items():
+        action = updates.add_parser(name, help=words)
+        action.add_argument("--config", type=Path, required=True, help="the agent's TOML file")
+        action.add_argument("--json", action="store_true", help="for programs")
+        if name == "check":
+            action.add_argument(
+                "--retry", action="store_true", help="give what was refused another try"
+            )
+        if name == "rollback":
+            action.add_argument("--to", metavar="VERSION", help="default: the newest that is kept")
     return parser
 
 

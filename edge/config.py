@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from edge.routing.settings import Routing
 from edge.sensing.settings import Source
+from edge.updates.settings import UpdateSettings
 from edge.uplink.settings import Uplink
 from shared import ids
 from shared.config import Positive, Section, in_words, read_toml
@@ -98,6 +99,9 @@ class Config(Section):
     uplink: Uplink | None = None
     """Without it nothing is escalated: the edge's answers are final."""
 
+    updates: UpdateSettings | None = None
+    """Without it `bundle` runs and nothing else; with it, that is what the device begins with."""
+
     api: Api = Api()
     """See there."""
 
@@ -137,4 +141,6 @@ def _rooted(config: Config, root: Path) -> Config:
         }
         rooted = {name: root / file for name, file in files.items() if file is not None}
         update["uplink"] = config.uplink.model_copy(update=rooted)
+    if config.updates is not None:
+        update["updates"] = config.updates.rooted(root)
     return config.model_copy(update=update)

@@ -9,14 +9,16 @@ import logging
 import random
 import signal
 from collections.abc import Callable
-from typing import assert_never
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
 
+from edge import api_url
 from edge.agent import Agent
 from edge.answers import Source
 from edge.api.server import build_app, serving
 from edge.api.settings import Limits as ApiLimits
 from edge.config import Config
-from edge.inference.slot import open_slot
+from edge.inference.slot import Slot, open_slot
 from edge.journal.journal import Journal
 from edge.journal.writes import Bounds
 from edge.sensing import settings
@@ -25,6 +27,9 @@ from edge.sensing.replay import ReplaySource
 from edge.state_lock import StateLock
 from edge.telemetry.counters import Counters
 from shared.http_url import http_url
+
+if TYPE_CHECKING:
+    from edge.updates.updates import Updates
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +44,7 @@ async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     with StateLock(config.state_dir):
-        slot = await asyncio.to_thread(
-            open_slot, config.bundle, config.engine, config.state_dir / "engines"
-        )
+        slot = await asyncio.to_thread(_open_slot, config)
         agent: Agent | None = None
         try:
             journal = Journal(
@@ -53,8 +56,9 @@ async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
             counters = Counters()
             rng = random.Random()  # noqa: S311  for audits and jitter, not for secrets
             agent = Agent(config, slot, journal, counters, rng)
+            updates = _updates(config, agent)
             sources = [_source(setting, counters) for setting in config.sources]
-            await _parts(config, agent, sources, journal, stop, on_ready)
+            await _parts(config, agent, updates, sources, journal, stop, on_ready)
         finally:
             (slot if agent is None else agent.slot).close()
 
@@ -62,6 +66,7 @@ async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
 async def _parts(
     config: Config,
     agent: Agent,
+    updates: "Updates | None",
     sources: list[Source],
     journal: Journal,
     stop: asyncio.Event,
@@ -74,12 +79,18 @@ async def _parts(
             parts.create_task(agent.uplink.run(), name="uplink")
         limits = ApiLimits(wait_ms_max=config.deadlines.full_ms)
         async with serving(
-            build_app(agent, agent, limits), config.api.host, config.api.port
+            build_app(agent, agent, limits, updates), config.api.host, config.api.port
         ) as port:
-            on_ready(agent, http_url(config.api.host, port))
+            url = http_url(config.api.host, port)
+            api_url.write(config.state_dir, url)
+            on_ready(agent, url)
             running = [parts.create_task(source.run(agent)) for source in sources]
+            updating = None if updates is None else parts.create_task(updates.run(), name="updates")
             await stop.wait()
             log.info("draining")
+            if updates is not None and updating is not None:
+                updates.drain()
+                await updating
             for source in sources:
                 source.drain()
             await asyncio.gather(*running)
@@ -90,6 +101,30 @@ async def _parts(
         await writing
         watching.cancel()
     log.info("drained", extra={"counts": journal.counts()})
+
+
+def _open_slot(config: Config) -> Slot:
+    """Of the version that updates have brought; without them, of the settings' bundle. Blocking."""
+
+    def opener(path: Path) -> Slot:
+        return open_slot(path, config.engine, config.state_dir / "engines")
+
+    if config.updates is None:
+        return opener(config.bundle)
+    from edge.updates.start import open_active  # noqa: PLC0415  an agent without updates has none
+
+    return open_active(config.state_dir, config.bundle, opener)
+
+
+def _updates(config: Config, agent: Agent) -> "Updates | None":
+    if config.updates is None:
+        return None
+    from edge.updates.updates import Updates  # noqa: PLC0415  as above
+
+    return Updates(
+        config.updates, agent, state_dir=config.state_dir, factory=config.bundle,
+        device_id=config.device_id, engine=config.engine,
+    )  # fmt: skip
 
 
 def _source(setting: settings.FolderSource | settings.ReplaySource, counters: Counters) -> Source:

@@ -14,6 +14,7 @@ from edge.api.problems import for_programs, reporting
 from edge.api.settings import Limits
 from edge.api.status import Inspectable, StatusRoutes
 from edge.api.streams import StreamRoutes
+from edge.api.updates import UpdateRoutes, Updating
 from edge.telemetry.counters import Counters
 from shared.errors import InUse
 from shared.http_noise import quiet_logger
@@ -30,7 +31,10 @@ _BUSY = (
 
 
 def build_app(
-    answering: Answering, inspectable: Inspectable, limits: Limits | None = None
+    answering: Answering,
+    inspectable: Inspectable,
+    limits: Limits | None = None,
+    updates: Updating | None = None,
 ) -> web.Application:
     """The application; it needs a running event loop. Counts its own events beside the agent's."""
     limits = limits or Limits()
@@ -44,6 +48,7 @@ def build_app(
     AnswerRoutes(answering, limits).add_to(app.router)
     InferenceRoutes(answering, inspectable, limits).add_to(app.router)
     StatusRoutes(answering, inspectable, counters).add_to(app.router)
+    UpdateRoutes(updates, limits).add_to(app.router)
     app.on_shutdown.append(streams.close)
     return app
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.config import in_words
 from shared.errors import Malformed
-from shared.trust import profile
+from shared.trust import plain_json
 from shared.trust.names import (
     MODEL_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
@@ -58,6 +58,6 @@ def pack(root_version: int, files: Mapping[str, bytes], role: str) -> bytes:
 def unpack(content: bytes, where: str) -> LastChain:
     """Raises `Malformed`."""
     try:
-        return LastChain.model_validate(profile.parse(content, where))
+        return LastChain.model_validate(plain_json.parse(content, where))
     except ValidationError as error:
         raise Malformed(f"{where}: {in_words(error)[:300]}; refresh it") from error

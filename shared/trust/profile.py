@@ -4,8 +4,6 @@ One signature scheme, one hash, bounded counts, plain JSON. Unknown members are 
 specification asks (section 4.1); they are still signed, and still bounded in depth and size.
 """
 
-import json
-from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -19,11 +17,8 @@ from pydantic import (
 
 from shared.config import in_words
 from shared.errors import Malformed, TooLarge
+from shared.trust import plain_json
 from shared.trust.names import RELEASES_MAX, VERSION_MAX, bytes_max
-
-_DEPTH_MAX = 16
-_INTEGER_MAX = 2**53  # every JSON reader agrees up to here
-_DIGITS_MAX = 17
 
 Counter = Annotated[int, Field(gt=0, le=VERSION_MAX)]
 Length = Annotated[int, Field(ge=0, le=2**40)]
@@ -239,77 +234,11 @@ def check(content: bytes, role: str, where: str) -> None:
     limit = bytes_max(role)
     if len(content) > limit:
         raise TooLarge(f"{where}: {len(content)} bytes; metadata of {role} has at most {limit}")
-    tree = parse(content, where)
+    tree = plain_json.parse(content, where)
     try:
         _FILES.get(role, _ModelFile).model_validate(tree)
     except ValidationError as error:
         raise Malformed(f"{where}: {in_words(error)[:600]}") from error
-
-
-def parse(content: bytes, where: str) -> object:
-    """JSON that means the same to every reader. Raises `Malformed`.
-
-    No member twice, no fractions, no integer beyond 2^53, no lone surrogates, depth at most 16.
-    """
-    try:
-        tree: object = json.loads(
-            content,
-            object_pairs_hook=_once,
-            parse_float=_refuse("a fraction"),
-            parse_constant=_refuse("NaN or Infinity"),
-            parse_int=_integer,
-        )
-    except RecursionError as error:
-        raise Malformed(f"{where}: nested deeper than {_DEPTH_MAX}") from error
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError too
-        raise Malformed(f"{where}: not JSON as it is used here: {str(error)[:200]}") from error
-    _check_depth(tree, where)
-    return tree
-
-
-def _check_depth(tree: object, where: str) -> None:
-    layer = [tree]
-    for _ in range(_DEPTH_MAX):
-        below: list[object] = []
-        for node in layer:
-            if isinstance(node, dict):
-                below.extend(node.values())
-                texts = list(node)
-            elif isinstance(node, list):
-                below.extend(node)
-                texts = []
-            else:
-                texts = [node] if isinstance(node, str) else []
-            if not all(map(_encodes, texts)):
-                raise Malformed(f"{where}: holds half a surrogate pair")
-        if not below:
-            return
-        layer = below
-    raise Malformed(f"{where}: nested deeper than {_DEPTH_MAX}")
-
-
-def _encodes(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in text)
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a member stands twice")
-    return found
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > _DIGITS_MAX or abs(value := int(digits)) > _INTEGER_MAX:
-        raise ValueError("an integer beyond 2^53")
-    return value
-
-
-def _refuse(what: str) -> Callable[[str], object]:
-    def refuse(_: str) -> object:
-        raise ValueError(what)
-
-    return refuse
 
 
 def _check_keys(keys: dict[KeyId, _Key], roles: list[_Role] | list[_Delegation]) -> None:

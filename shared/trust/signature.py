@@ -17,7 +17,7 @@ from shared.bundle.manifest import Name, Version
 from shared.bundle.reader import Bundle
 from shared.config import in_words
 from shared.errors import Malformed, NotTrusted, TooLarge, Unknown
-from shared.trust import profile
+from shared.trust import plain_json, profile
 from shared.trust.chain import Chain, epoch_of, in_words_of_tuf
 from shared.trust.last_chain import unpack
 from shared.trust.names import (
@@ -75,9 +75,9 @@ def write_signature(
         "format": 1,
         "model": model,
         "version": version,
-        "roots": [profile.parse(root, "root") for root in roots],
-        "targets": profile.parse(targets, "targets"),
-        "role": profile.parse(role, model_role(model)),
+        "roots": [plain_json.parse(root, "root") for root in roots],
+        "targets": plain_json.parse(targets, "targets"),
+        "role": plain_json.parse(role, model_role(model)),
     }
     return _bytes(tree)
 
@@ -168,7 +168,7 @@ def _parse(content: bytes) -> _File:
         raise TooLarge(
             f"signature: {len(content)} bytes; a bundle's has at most {SIGNATURE_BYTES_MAX}"
         )
-    tree = profile.parse(content, "signature")
+    tree = plain_json.parse(content, "signature")
     try:
         return _File.model_validate(tree)
     except ValidationError as error:

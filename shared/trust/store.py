@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,9 @@ Fetch = Callable[[str, int], Awaitable[bytes | None]]
 None where it has no such file. Raises `Unavailable`."""
 
 _FILES_MAX = 300  # roots of 256 versions, and a few models
+
+
+logging.getLogger("tuf").setLevel(logging.WARNING)  # it tells at "info" which key did not sign
 
 
 class TrustStore:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cloud.registry.trust.edits import read
-from shared.errors import Conflict, Malformed, NotTrusted
+from shared.errors import Conflict, Malformed, NotTrusted, Unknown
 from shared.trust.chain import epoch_of
 from shared.trust.names import file_name, model_of
 from shared.trust.tuf_api import AnyMetadata, Metadata, Root, Targets, VerificationResult
@@ -86,9 +86,10 @@ def admit(
             raise Conflict(
                 f"{where}: another content is staged under this version; sign that one, or discard it"
             )
-    allowed: set[str] = set()
-    for result in _results(metadata, role, _possible_delegators(role, published, staged)):
-        allowed |= set(result.signed)
+    results = list(_results(metadata, role, _possible_delegators(role, published, staged)))
+    if not results and model_of(role) is not None:
+        raise not_appointed(role)
+    allowed = {keyid for result in results for keyid in result.signed}
     if extra := sorted(set(metadata.signatures) - allowed):
         raise NotTrusted(
             f"{where}: the signature of key {extra[0][:12]}... does not verify, or the key may not "
@@ -126,6 +127,15 @@ def judge(
         for role in sorted(set(found) - ready)
     ]
     return Verdict(tuple(order), tuple(waiting))
+
+
+def not_appointed(role: str) -> Unknown:
+    """A model's role that the targets do not know."""
+    model = model_of(role)
+    return Unknown(
+        f"no key may name releases of {model} yet; have it delegated with the targets key: hybridge "
+        f"registry keys delegate {model} --to release.pub --sign-with targets.pem"
+    )
 
 
 def _check_version(
@@ -191,7 +201,7 @@ def _problems(
             continue
         if not _appointed(targets.signed, role):
             if role in new:
-                yield role, "the targets delegate no such model; have it delegated first"
+                yield role, str(not_appointed(role))
             continue
         if model is None:
             yield "targets", f"{role} was not read"

@@ -16,7 +16,8 @@ from cloud.registry.documents import Head
 from shared.config import in_words
 from shared.errors import Malformed, NotTrusted
 from shared.trust.chain import epoch_of
-from shared.trust.profile import Hex, parse
+from shared.trust.plain_json import parse
+from shared.trust.profile import Hex
 from shared.trust.tuf_api import CryptoSigner, Root, Signature
 
 _TYPE = "application/vnd.hybridge.log-head+json"

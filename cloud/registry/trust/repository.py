@@ -10,6 +10,7 @@ one transaction (with the release that they belong to), and settles:
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,7 @@ from pathlib import Path
 from cloud.registry.catalog.commands import PublishTrust
 from cloud.registry.documents import Head, StoredFile
 from cloud.registry.trust import edits, heads, online
-from cloud.registry.trust.acceptance import Published, Waiting, admit, judge
+from cloud.registry.trust.acceptance import Published, Waiting, admit, judge, not_appointed
 from cloud.registry.trust.published_files import (
     Found,
     PublishedFiles,
@@ -34,6 +35,8 @@ from shared.errors import Unknown
 from shared.trust.names import file_name, model_of, model_role, parse_role
 from shared.trust.tuf_api import CryptoSigner, Root
 from shared.trust.walk import releases_of
+
+logging.getLogger("tuf").setLevel(logging.WARNING)  # it tells at "info" which key did not sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,10 @@ class Repository:
         """Forget what is staged for a role."""
         await off_loop(self._staging.remove, parse_role(role))
 
+    async def staged(self, role: str) -> bytes | None:
+        """What is staged for a role, for the next who is to sign it; None: nothing is."""
+        return (await off_loop(self._staging.read)).get(parse_role(role))
+
     async def due(self, now: datetime) -> datetime:
         """When `prepare_tick` will have something to do."""
         return online.due(await self._files.newest("timestamp"), self._settings, now)
@@ -250,10 +257,7 @@ class Repository:
     def _sign_release(self, content: bytes, role: str, published: Published) -> bytes:
         delegations = None if published.targets is None else published.targets.signed.delegations
         if delegations is None or not delegations.roles or role not in delegations.roles:
-            raise Unknown(
-                f"{role}: the targets delegate no such model yet; have it delegated with the "
-                "targets key (hybridge registry keys)"
-            )
+            raise not_appointed(role)
         holders = delegations.roles[role]
         return edits.sign(content, role, edits.signers_of(holders, self._signers, role))
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.registry.trust import edits
-from shared.errors import Malformed, Refused, Unavailable
+from shared.errors import Malformed, Refused, TooLarge, Unavailable
 from shared.trust import profile
-from shared.trust.names import file_name, parse_file_name, parse_role, parse_target
+from shared.trust.names import bytes_max, file_name, parse_file_name, parse_role, parse_target
 from shared.trust.store import TrustStore
 from shared.trust.walk import Keep, Want, walk
 from tests.shared.trust.site import NOW, Site, manifest_of, stored
@@ -84,6 +84,12 @@ def test_unknown_members_are_ignored_and_stay_signed() -> None:
     profile.check(json.dumps(tree).encode(), "root", "root")
     with pytest.raises(Refused, match="signed by 0/2"):
         _answer({"2.root.json": json.dumps(tree).encode()})
+
+
+@pytest.mark.parametrize("role", ["root", "timestamp", "snapshot", "targets", "model-fashion"])
+def test_a_file_over_its_roles_bound_is_refused_unread(role: str) -> None:
+    with pytest.raises(TooLarge, match=f"metadata of {role} has at most"):
+        profile.check(b"[" * (bytes_max(role) + 1), role, role)
 
 
 def test_a_threshold_that_nobody_can_reach_is_refused() -> None:

@@ -31,14 +31,10 @@ def set_up(home: House) -> House:
 def test_before_the_first_root_nothing_is_published(home: House) -> None:
     with pytest.raises(Unknown, match="no root of trust is here"):
         home.tick()
-    with pytest.raises(NotTrusted, match="may not sign"):
-        home.release("fashion", "1.0.0", home_signed(home))
+    with pytest.raises(Unknown, match="no key may name releases of fashion yet"):
+        home.release("fashion", "1.0.0", home.signed_release("fashion", "1.0.0"))
     status = asyncio.run(home.repository.status(home.now))
     assert (status.epoch, status.roles, status.is_online) == (0, (), False)
-
-
-def home_signed(home: House) -> bytes:
-    return home.signed_release("fashion", "1.0.0")
 
 
 def test_the_first_root_waits_for_the_first_targets(home: House) -> None:
@@ -83,8 +79,11 @@ def test_a_registry_with_a_release_key_releases_and_retires_by_itself(set_up: Ho
         set_up.retire("fashion", "1.1.0")
     with pytest.raises(Unknown, match="nothing of digits is released"):
         set_up.retire("digits", "1.0.0")
-    with pytest.raises(Unknown, match="delegate no such model"):
+    with pytest.raises(Unknown, match="keys delegate unheard-of --to"):
         set_up.release("unheard-of", "1.0.0")
+    signed = set_up.signed_release("unheard-of", "1.0.0")
+    with pytest.raises(Unknown, match="keys delegate unheard-of --to"):
+        set_up.release("unheard-of", "1.0.0", signed)
 
 
 def test_the_timestamp_is_signed_anew_before_it_expires(set_up: House) -> None:
@@ -160,6 +159,10 @@ def test_a_root_signed_by_one_of_two_waits_for_the_second(set_up: House) -> None
     assert waiting.signed == (set_up.signer("root-1").public_key.keyid,)
     again = set_up.hand_in({"root": first})  # the same once more changes nothing
     assert again.waiting == prepared.waiting
+    staged = asyncio.run(set_up.repository.staged("root"))
+    assert staged is not None
+    assert set(Metadata.from_bytes(staged).signatures) == set(waiting.signed)
+    assert asyncio.run(set_up.repository.staged("targets")) is None
     (shown,) = asyncio.run(set_up.repository.status(set_up.now)).staged
     assert shown == waiting
     second = edits.sign(draft, "root", [set_up.signer("root-3")])

@@ -36,7 +36,7 @@ from cloud.registry.replication.settings import HomeSettings
 from cloud.registry.replication.signed_heads import SignedHead, SignedHeadFile, is_signed
 from cloud.registry.replication.trusted_root import TrustedRoot
 from cloud.registry.replication.verdict import Fits, Verdict, judge
-from shared.errors import HybridgeError, Unavailable
+from shared.errors import HybridgeError, TooLarge, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,7 @@ class Following:
         self.counts: Counter[str] = Counter()
         self.state: Follower | None = None  # before the start
         self.followed = asyncio.Event()  # a home gave a good answer, at least once
+        self._entries_max = settings.entries_max
         self._root_changed = asyncio.Event()
         self._newer_at = ""
         self._vouched: SignedHead | None = None  # for the batch under way
@@ -135,11 +136,15 @@ class Following:
         peer, settings = self._peers[ask.url], self._settings
         try:
             await self._root.walk(peer.root)
-            answer = await peer.log(ask.after.seq, settings.entries_max, ask.wait_s)
+            answer = await peer.log(ask.after.seq, self._entries_max, ask.wait_s)
+        except TooLarge as error:
+            self._entries_max = max(1, self._entries_max // 4)  # long entries: fewer of them
+            return Failed(ask.generation, "refused", str(error))
         except Unavailable as error:
             return Failed(ask.generation, "unreachable", str(error))
         except HybridgeError as error:
             return Failed(ask.generation, "refused", str(error))
+        self._entries_max = min(settings.entries_max, self._entries_max * 2)
         root = self._root
 
         def held() -> Verdict:

@@ -40,7 +40,8 @@ class HomeSettings(Section):
     entries_max: Annotated[int, Field(gt=0, le=1000)] = 500
     """Entries of one answer; each has 0.3 to 3 KB."""
     answer_bytes_max: Count = 32 * 1024**2
-    """Of one answer of the log; a larger one is refused unread."""
+    """Of one answer of the log; a larger one is refused unread, and fewer entries are asked for. One
+    entry may have 256 KiB."""
     copies_max: Annotated[int, Field(gt=0, le=64)] = 4
     """Artifacts copied at once: fills a line over an ocean, and leaves a home's disk to others."""
     artifact_bytes_max: Count = 8 * 1024**3

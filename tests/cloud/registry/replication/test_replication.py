@@ -105,17 +105,45 @@ def test_a_replica_follows_through_a_replica_while_the_home_is_away(world):
     asyncio.run(scenario())
 
 
+def test_an_answer_that_is_too_long_is_asked_for_in_smaller_parts(world):
+    async def scenario():
+        replica = world.config("replica", follows=("home",))
+        home = replica.home.model_copy(update={"answer_bytes_max": 4096})
+        async with world.home():
+            await world.write("home", *(f"model-{number}" for number in range(20)))
+            async with world.running(replica.model_copy(update={"home": home})):
+                found = await world.caught_up("replica")
+                assert found.counts["refused"] >= 1
+
+    asyncio.run(scenario())
+
+
+def test_what_a_replica_lost_itself_is_not_taken_for_thrown_away_by_the_home(world):
+    async def scenario():
+        near = world.config("near", follows=("home",))
+        far = world.config("far", follows=("near",))
+        async with world.home(), world.running(near):
+            await world.caught_up("near")
+        (await world.artifact(near, "targets")).unlink()
+        async with world.running(near), world.running(far):
+            found = await world.until("far", lambda found: bool(found.counts.get("copy")))
+            assert found.seq == 0
+            assert "artifacts are not there" in found.why
+
+    asyncio.run(scenario())
+
+
 def test_lost_artifacts_are_copied_again(world, caplog):
     async def scenario():
         replica = world.config("replica", follows=("home",))
         async with world.home():
             async with world.running(replica):
                 await world.caught_up("replica")
-            stored = sorted((replica.state_dir / "artifacts" / "sha256").glob("*/*"))
-            stored[0].unlink()
+            lost = await world.artifact(replica, "targets")
+            lost.unlink()
             async with world.running(replica):
                 await world.until("replica", lambda found: found.counts["artifacts"] == 1)
-            assert stored[0].exists()
+            assert lost.exists()
 
     asyncio.run(scenario())
     assert events(caplog, "artifacts_missing")

@@ -127,6 +127,13 @@ class World:
         async with self.stopped(config) as (catalog, _):
             return catalog.head()
 
+    async def artifact(self, config: RegistryConfig, role: str) -> Path:
+        """The file of a role's newest trust metadata."""
+        async with self.stopped(config) as (catalog, artifacts):
+            reader = await artifacts.open(catalog.trust_file(role).sha256)
+            assert reader.path is not None
+            return reader.path
+
     async def scribble(self, config: RegistryConfig, model: str) -> None:
         """An entry that no home has decided."""
         async with self.stopped(config) as (catalog, _):

@@ -121,8 +121,12 @@ def _problems_of(route: Route) -> set[HTTPStatus]:
 
 
 def _in_path(route: Route) -> list[Json]:
+    def schema(name: str) -> Json:
+        rule = route.patterns.get(name)
+        return {**_TEXT, "minLength": 1} if rule is None else {**_TEXT, "pattern": rule}
+
     return [
-        {"name": name, "in": "path", "required": True, "schema": {**_TEXT, "minLength": 1}}
+        {"name": name, "in": "path", "required": True, "schema": schema(name)}
         for name in re.findall(r"\{(\w+)\}", route.path)
     ]
 

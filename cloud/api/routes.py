@@ -3,7 +3,7 @@ from which the router, the gateway and `/openapi.json` are made.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from aiohttp import web
@@ -41,6 +41,7 @@ class Route:
     problems: Sequence[HTTPStatus] = ()  # of its own, beside those of every route
     queries: Sequence[Query] = ()
     head: bool = True  # a GET that may be asked for its head alone: it changes nothing
+    patterns: Mapping[str, str] = field(default_factory=dict)  # of names in the path, ECMA 262
 
     @property
     def operation_id(self) -> str:

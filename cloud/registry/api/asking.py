@@ -1,5 +1,6 @@
 """Who asks, what he may, and what his request says: the same few steps at the head of each handler."""
 
+import re
 from dataclasses import replace
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from cloud.api.problems import Unverified
 from cloud.api.room import Room
 from cloud.api.routes import Route
 from cloud.gateway.roles import Role
-from cloud.registry.api.checked import check_path, check_query, revision
+from cloud.registry.api.checked import check_path, check_query, pattern, revision
 from cloud.registry.api.settings import RegistryApi
 from cloud.registry.catalog.catalog import Applied
 from cloud.registry.catalog.commands import Command
@@ -39,7 +40,8 @@ def checking(route: Route) -> Route:
         except NotTrusted as error:  # of what was sent or kept: who asks was checked before
             raise Unverified(str(error)) from error
 
-    return replace(route, handler=handler)
+    names = re.findall(r"\{(\w+)\}", route.path)
+    return replace(route, handler=handler, patterns={name: pattern(name) for name in names})
 
 
 def actor_of(request: web.Request) -> str:
@@ -108,6 +110,6 @@ class Asking:
         if content:
             parse(content, "the body")  # strict JSON: no repeated members, no NaN, no endless depth
         try:
-            return kind.model_validate_json(content or b"{}")
+            return kind.model_validate_json(content or b"{}", strict=True)
         except ValidationError as error:
             raise Malformed(f"{kind.__name__}: {in_words(error)[:1000]}") from error

@@ -22,7 +22,7 @@ def running(
     tmp_path_factory: pytest.TempPathFactory, trust_keys: TrustKeys
 ) -> Iterator[RegistryProcess]:
     folder = tmp_path_factory.mktemp("registry")
-    limits = "[api]\nupload_silence_s_max = 0.5\nuploads_max = 2\nbody_s_max = 0.5\n"
+    limits = "[api]\nupload_silence_s_max = 0.5\nuploads_max = 2\nwaits_max = 4\nbody_s_max = 0.5\n"
     more = "[deltas]\nbytes_min = 1\n"
     with RegistryProcess(folder, trust_keys.settings + limits + more + NO_EVALUATORS) as registry:
         trust_keys.publish(registry)

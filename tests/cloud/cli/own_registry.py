@@ -55,6 +55,10 @@ class OwnRegistry:
     process: subprocess.Popen[str]
 
     @property
+    def state_dir(self) -> Path:
+        return self.folder / "state"
+
+    @property
     def keys(self) -> Path:
         return self.folder / "keys"
 
@@ -76,13 +80,18 @@ class OwnRegistry:
 
 
 @contextmanager
-def own_registry(folder: Path, *, has_trust: bool = True) -> Iterator[OwnRegistry]:
-    """Made, started, and with its first trust metadata published."""
+def own_registry(folder: Path, *, evaluates: bool) -> Iterator[OwnRegistry]:
+    """Made, started, and with its first trust metadata published.
+
+    Without evaluators, which take seconds, `tests.cloud.registry.pushing.end_evaluation` ends one.
+    """
     assert hybridge("registry", "init", folder, "--port", "0").code == 0
+    if not evaluates:
+        with (folder / "registry.toml").open("a") as settings:
+            settings.write("\n[evaluation]\nprocesses = 0\n")
     with start(folder) as running:
-        if has_trust:
-            files = [running.keys / "1.root.json", running.keys / "1.targets.json"]
-            assert running.run("operator", "registry", "keys", "publish", *files).code == 0
+        files = [running.keys / "1.root.json", running.keys / "1.targets.json"]
+        assert running.run("operator", "registry", "keys", "publish", *files).code == 0
         yield running
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cloud.cli.own_registry import OwnRegistry, hybridge, own_registry
+from tests.cloud.registry.pushing import end_evaluation
 from tests.tiny_bundle import sure_image, write_tiny_bundle
 
 MODEL = "tiny-edge"
@@ -15,7 +16,7 @@ RULE = ("--rules", "parity >= 0", "--approval", "rule")
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRegistry]:
-    with own_registry(tmp_path_factory.mktemp("registry") / "made") as running:
+    with own_registry(tmp_path_factory.mktemp("registry") / "made", evaluates=False) as running:
         yield running
 
 
@@ -24,7 +25,8 @@ def candidate(registry: OwnRegistry, tmp_path_factory: pytest.TempPathFactory) -
     """A version that may be released by a rule alone."""
     folder = write_tiny_bundle(tmp_path_factory.mktemp("bundle") / "one")
     registry.json("approver", "model", "gate", MODEL, *RULE)
-    assert registry.json("trainer", "model", "push", folder, "--wait")["state"] == "candidate"
+    registry.json("trainer", "model", "push", folder)
+    end_evaluation(registry, MODEL)
     return "1.0.0"
 
 
@@ -94,7 +96,8 @@ def test_a_release_is_taken_back(registry: OwnRegistry, tmp_path: Path) -> None:
         "--sign-with", registry.keys / "targets.pem",
     )  # fmt: skip
     folder = write_tiny_bundle(tmp_path / "b", name=name)
-    registry.json("trainer", "model", "push", folder, "--wait")
+    registry.json("trainer", "model", "push", folder)
+    end_evaluation(registry, name)
     say = ("-m", "a word", "--sign-with", release)
     registry.json("operator", "model", "release", name, "1.0.0", *say)
     found = registry.json("operator", "model", "retire", name, "1.0.0", *say)

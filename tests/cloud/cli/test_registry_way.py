@@ -13,7 +13,7 @@ MODEL = "tiny-edge"
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRegistry]:
-    with own_registry(tmp_path_factory.mktemp("registry") / "made") as running:
+    with own_registry(tmp_path_factory.mktemp("registry") / "made", evaluates=True) as running:
         running.json(
             "operator", "registry", "keys", "delegate", MODEL, "--to", running.keys / "release.pub",
             "--sign-with", running.keys / "targets.pem",

@@ -75,6 +75,11 @@ def test_an_answer_to_an_older_question_changes_nothing():
     copied = Copied(state.generation)
     state, _ = step(state, copied, 0.0, RNG)
     assert step(state, copied, 0.0, RNG) == (state, ())
+    failed = Failed(state.generation, "copy", "late")
+    state, _ = step(state, Ingested(state.generation, end_of(LOG)), 0.0, RNG)
+    assert state.phase == "asking"
+    for late in (old, copied, failed):  # the next question is out
+        assert step(state, late, 0.0, RNG) == (state, ())
 
 
 def test_an_event_of_the_right_generation_in_the_wrong_phase_changes_nothing():

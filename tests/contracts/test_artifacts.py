@@ -217,6 +217,8 @@ def test_those_that_are_here(place: Place) -> None:
         run(place.artifacts.put_bytes(b"%d" % number))
     asked = [sha(b"%d" % number) for number in range(10, 30)]
     assert run(place.artifacts.has(asked)) == set(asked[:10])
+    assert run(place.artifacts.has([])) == set()
+    assert run(place.artifacts.stored()) == {sha(b"%d" % number) for number in range(20)}
 
 
 def test_ranges_that_it_does_not_have(place: Place) -> None:
@@ -467,6 +469,13 @@ def test_what_somebody_asked_about_is_young_again(place: Place) -> None:
     assert place.names == {sha(b"has"), sha(b"put"), sha(b"sent")}
 
 
+def test_listing_makes_nothing_young(place: Place) -> None:
+    run(place.artifacts.put_bytes(CONTENT))
+    place.age(SHA, 2 * DAY)
+    assert run(place.artifacts.stored()) == {SHA}
+    assert len(collected(place, set(), 0).removed) == 1
+
+
 def test_what_is_asked_about_between_listing_and_removal_stays(place: Place) -> None:
     run(place.artifacts.put_bytes(CONTENT))
     place.age(SHA, 2 * DAY)
@@ -559,3 +568,27 @@ def test_a_store_that_is_away(
         with pytest.raises(Unavailable, match=url):
             run(work)
     assert place.contents() == {}
+
+
+def test_a_store_that_goes_away_at_the_end_of_an_upload(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came is kept: only the move is made again."""
+    for name, value in (("ENDPOINT_URL", s3), ("ACCESS_KEY_ID", "k"), ("SECRET_ACCESS_KEY", "s")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    place = in_bucket(s3, "goes-away", tmp_path)
+    buckets = s3_backends["123456789012"]["aws"].buckets
+
+    async def until_it_goes() -> AsyncIterator[bytes]:
+        yield CONTENT
+        gone.append(buckets.pop("goes-away"))
+
+    gone: list[Any] = []
+    with pytest.raises(Unavailable, match="s3://goes-away"):
+        run(place.artifacts.uploads.append(SHA, len(CONTENT), 0, until_it_goes()))
+    buckets["goes-away"] = gone[0]
+    assert run(place.artifacts.uploads.offset(SHA)) == len(CONTENT)
+    size = len(CONTENT)
+    assert run(place.artifacts.uploads.append(SHA, size, size, pieces(b""))) == size
+    assert run(place.artifacts.read(SHA, size)) == CONTENT
+    assert set(place.contents()) == {key(SHA)}

@@ -94,10 +94,12 @@ class StagedFile:
             self.size += len(content)
 
     def move(self, move_in: Callable[[Path], None]) -> None:
-        """Sync it, and let `move_in` take the file away."""
+        """Sync it, and let `move_in` take the file away; then it is closed."""
         with self._alone:
-            self._sync()
+            file = self._sync()
             move_in(self.path)
+            self._file = None
+            file.close()
 
     def discard(self) -> None:
         """Its bytes are of no use to anyone."""
@@ -115,23 +117,25 @@ class StagedFile:
                 if not self.size:
                     self._drop()
                     return False
-            self._sync()
-            self._file.close()
+            file = self._sync()
             self._file = None
-            return self.path.exists()
+            file.close()
+            return True
 
     def _opened(self) -> FileIO:
         if self._file is None:
             raise Conflict(f"{self._where}: given up")
         return self._file
 
-    def _sync(self) -> None:
+    def _sync(self) -> FileIO:
         with in_words(self._where):
+            file = self._opened()
             try:
-                os.fsync(self._opened().fileno())
+                os.fsync(file.fileno())
             except OSError:
                 self._drop()
                 raise
+        return file
 
     def _is_mine(self, file: FileIO) -> bool:
         try:

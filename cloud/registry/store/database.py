@@ -8,7 +8,7 @@ or fails alone, by a savepoint.
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
@@ -35,9 +35,11 @@ class _Write(Generic[T]):
         self._error: Exception | None = None
         self.done = False
 
-    def make(self, connection: Connection) -> None:
+    def make(
+        self, connection: Connection, begin: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
         try:
-            with connection.begin_nested():
+            with begin():
                 self._outcome = self._change(connection)
         except SQLAlchemyError as error:
             self._error = _away(error)
@@ -70,6 +72,7 @@ class RegistryDatabase:
             _tune_sqlite(self._engine)
             self._reading = self._engine
         else:
+            _tune_postgresql(self._engine)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing = self._engine.execution_options(writes=True)
         self._guard = threading.Lock()  # of `_waiting`
@@ -108,8 +111,11 @@ class RegistryDatabase:
         try:
             with _translated(), self._writing.begin() as connection:
                 _alone(connection)
-                for write in group:
-                    write.make(connection)
+                if len(group) == 1:  # two words to the server less
+                    group[0].make(connection, lambda: _whole(connection))
+                else:
+                    for write in group:
+                        write.make(connection, connection.begin_nested)
         except Unavailable as error:
             for write in group:
                 write.lost(error)
@@ -124,6 +130,16 @@ class RegistryDatabase:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+@contextmanager
+def _whole(connection: Connection) -> Iterator[None]:
+    """The transaction is the change's own: it goes with it."""
+    try:
+        yield
+    except BaseException:
+        connection.rollback()
+        raise
 
 
 @contextmanager
@@ -145,8 +161,14 @@ def _away(error: SQLAlchemyError, where: str = "the registry's database") -> Una
 def _alone(connection: Connection) -> None:
     """One writer at a time, as SQLite has it: what was looked at is still so when it is written."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text(f"SET LOCAL lock_timeout = '{_WAIT_S}s'"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def _tune_postgresql(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _set(connection: Any, _record: object) -> None:
+        connection.execute(f"SET lock_timeout = '{_WAIT_S}s'")
+        connection.commit()
 
 
 def _tune_sqlite(engine: Engine) -> None:

@@ -114,7 +114,7 @@ def keep_runner(connection: Connection, runner: Runner, since: float, runners_ma
     t = s.runners.c
     view = SqlView(connection)
     key = {"name": runner.name, "model": runner.model}
-    values = {
+    values: dict[str, Any] = {
         "version": runner.version, "seen_at": runner.seen_at,
         "document": runner.model_dump_json(),
     }  # fmt: skip
@@ -134,7 +134,7 @@ def keep_replica(
     """False where there is no room, even without those that were not seen since then."""
     view = SqlView(connection)
     key = {"name": replica.name}
-    values = {"seen_at": replica.seen_at, "document": replica.model_dump_json()}
+    values: dict[str, Any] = {"seen_at": replica.seen_at, "document": replica.model_dump_json()}
     if view.update(s.replicas, key, **values):
         return True
     if _count(connection, s.replicas) >= replicas_max:

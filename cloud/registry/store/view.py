@@ -1,11 +1,14 @@
 """The tables as decisions see them, in one transaction, and the writing of rows and log entries."""
 
-from typing import Any, TypeVar, assert_never
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, assert_never
 
 from sqlalchemy import Connection, Table, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from cloud.registry.catalog.bounds import is_id, is_name, is_role, is_sha256, is_version, rank
-from cloud.registry.catalog.chain import EMPTY, canonical
+from cloud.registry.catalog.chain import EMPTY, canonical, head_of
 from cloud.registry.catalog.changes import DataSetAdded, DeltaAdded, TrustPublished
 from cloud.registry.catalog.project import Row as Projected
 from cloud.registry.documents import (
@@ -22,6 +25,9 @@ from cloud.registry.documents import (
 from cloud.registry.store import schema as s
 
 D = TypeVar("D", bound=Document)
+_INSERTS: Final[Mapping[str, Any]] = MappingProxyType({
+    "sqlite": sqlite.insert, "postgresql": postgresql.insert,
+})  # fmt: skip
 _WAITING_MAX = 100
 _RUNNING_MAX = 100
 _INT_MAX = 2**31 - 1  # of an Integer column
@@ -35,8 +41,14 @@ class SqlView:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._head: Head | None = None  # once it was looked up; nobody else writes
 
     def head(self) -> Head:
+        if self._head is None:
+            self._head = self._look_up_head()
+        return self._head
+
+    def _look_up_head(self) -> Head:
         row = self._connection.execute(
             select(s.log.c.epoch, s.log.c.seq, s.log.c.sha256).order_by(s.log.c.seq.desc()).limit(1)
         ).one_or_none()
@@ -155,12 +167,9 @@ class SqlView:
                     backbone=f"{backbone.name} {backbone.version}" if backbone else None,
                 )  # fmt: skip
             case Evaluation():
-                known = self._connection.execute(
-                    select(s.evaluations.c.queued_seq).where(s.evaluations.c.id == row.id)
-                ).scalar()
+                first = {"model": row.model, "version": row.version, "queued_seq": seq}
                 self.upsert(
-                    s.evaluations, {"id": row.id}, model=row.model, version=row.version,
-                    queued_seq=seq if known is None else known, lease_until=row.lease_until,
+                    s.evaluations, {"id": row.id}, first, lease_until=row.lease_until,
                     open=row.state in {"queued", "running"}, document=document,
                 )  # fmt: skip
             case DataSetAdded():
@@ -191,11 +200,18 @@ class SqlView:
                 sha256=entry.sha256,
             )
         )  # fmt: skip
+        self._head = head_of(entry)
 
-    def upsert(self, table: Table, key: dict[str, Any], **values: Any) -> None:
-        """Write a row in the place of the one of its key. Nobody else writes meanwhile."""
-        if not self.update(table, key, **values):
-            self._connection.execute(insert(table).values(**key, **values))
+    def upsert(
+        self,
+        table: Table,
+        key: dict[str, Any],
+        first: Mapping[str, Any] = MappingProxyType({}),
+        **values: Any,
+    ) -> None:
+        """Write a row in the place of the one of its key; `first` only where there is none."""
+        new = _INSERTS[self._connection.dialect.name](table).values(**key, **first, **values)
+        self._connection.execute(new.on_conflict_do_update(index_elements=[*key], set_=values))
 
     def update(self, table: Table, key: dict[str, Any], **values: Any) -> bool:
         """False where there is none."""

@@ -1,6 +1,6 @@
 """Apply a delta. Hostile until the hash of what it makes has been checked.
 
-Takes CPU time: some 10 ms a megabyte on a small board; never on an event loop.
+Takes CPU time: some 10 ms a megabyte on a server's core; never on an event loop.
 """
 
 import hashlib
@@ -33,7 +33,8 @@ class Operation:
 
 
 def apply(old: bytes, delta: bytes, *, bytes_max: int, sha256: str) -> bytes:
-    """The new file, whose SHA-256 (hex) is `sha256`. Beside the three it takes some 20 MiB at most.
+    """The new file, whose SHA-256 (hex) is `sha256`. Beside the three files it takes the
+    memory of another new one, and 40 MiB at most.
 
     Raises `Malformed` (damaged), `TooLarge` (it would have more than `bytes_max`), `NotTrusted`
     (it is for another old file, or makes another new one).

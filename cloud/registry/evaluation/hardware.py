@@ -23,6 +23,7 @@ def this_hardware() -> Hardware:
     return described(
         cpu=cpu,
         flags=flags,
+        gpus=_gpus(),
         cores=cores,
         memory_bytes=_memory_bytes(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -40,16 +41,18 @@ def described(
     memory_bytes: int,
     system: str,
     engines: dict[str, str],
+    gpus: tuple[str, ...] = (),
 ) -> Hardware:
     """The fingerprint is of all that moves figures; memory in whole GiB, for kernels keep some."""
     parts = [cpu, flags, str(cores), str(round(memory_bytes / _GIB)), system.split(maxsplit=1)[0]]
     parts += [f"{package} {version}" for package, version in sorted(engines.items())]
+    parts += [f"gpu {gpu}" for gpu in gpus]
     return Hardware(
         fingerprint=hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16],
         cpu=cpu[:_CPU_MAX],
         cores=cores,
         memory_bytes=memory_bytes,
-        system=system[:_CPU_MAX],
+        system=", ".join((system, *gpus))[:_CPU_MAX],
         engines=engines,
     )
 
@@ -64,6 +67,18 @@ def _cpu() -> tuple[str, str]:
     model = fields.get("model name") or fields.get("CPU part") or platform.machine()
     flags = fields.get("flags") or fields.get("Features") or ""
     return model.strip(), " ".join(sorted(flags.split()))
+
+
+def _gpus() -> tuple[str, ...]:
+    """As NVIDIA's driver names them; tensorrt's figures are of these."""
+    found = []
+    for file in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        try:
+            text = file.read_text("utf-8", "replace")
+        except OSError:
+            continue
+        found += re.findall(r"^Model:\s*(.+?)\s*$", text, re.MULTILINE)
+    return tuple(found)
 
 
 def _memory_bytes() -> int:

@@ -21,8 +21,9 @@ def test_whatever_moves_figures_changes_the_fingerprint():
     others = [
         {"cpu": "A 2"}, {"flags": "avx"}, {"cores": 2}, {"memory_bytes": 4 * 2**30},
         {"engines": {"onnxruntime": "1.21"}}, {"engines": {}},
+        {"gpus": ("NVIDIA H200",)},
     ]  # fmt: skip
-    assert len({fingerprint(), *(fingerprint(**other) for other in others)}) == 7
+    assert len({fingerprint(), *(fingerprint(**other) for other in others)}) == 8
 
 
 def test_what_does_not_move_figures_does_not():

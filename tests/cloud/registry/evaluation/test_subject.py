@@ -68,8 +68,8 @@ def test_a_crash_is_a_finding_with_the_signal_s_name(tmp_path):
 
 def test_a_hang_is_ended_at_the_time_limit(tmp_path):
     folder = write_odd(tmp_path / "b", hanging())
-    with pytest.raises(ModelBroke, match=r"not done after 2 s, still answering the golden samples"):
-        asked(folder, (Golden(out=str(tmp_path / "o")), Answered), limit_s=2)
+    with pytest.raises(ModelBroke, match=r"not done after 3 s, still \w+ing the"):
+        asked(folder, (Golden(out=str(tmp_path / "o")), Answered), limit_s=3)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
@@ -120,13 +120,10 @@ def test_what_it_said_last_is_told(monkeypatch, tmp_path):
 
 def test_no_secret_of_ours_reaches_it(monkeypatch, tmp_path):
     monkeypatch.setenv("HYBRIDGE_KEY_PASSWORD", "hunter2")
-    monkeypatch.setattr(
-        subject_module, "_PROGRAM", "import os, sys; sys.exit(str(sorted(os.environ)))"
-    )
-    with pytest.raises(ModelBroke) as broke:
+    program = "import os, sys; sys.exit(f\"there: {'HYBRIDGE_KEY_PASSWORD' in os.environ}\")"
+    monkeypatch.setattr(subject_module, "_PROGRAM", program)
+    with pytest.raises(ModelBroke, match="there: False"):
         asked(write_tiny_bundle(tmp_path / "b"))
-    assert "PYTHONPATH" in str(broke.value)
-    assert "HYBRIDGE_KEY_PASSWORD" not in str(broke.value)
 
 
 def test_it_is_gone_when_the_block_ends(tmp_path):

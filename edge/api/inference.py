@@ -74,9 +74,10 @@ class InferenceRoutes:
         wait = predictions.wait_of(asked.parameters, self._limits.wait_ms_max)
         samples = self._samples(asked, _trace_of(request))
         answers = await _settled(samples, self._answering)
+        version = predictions.version_of(self._answering.manifest, answers)
         if wait.within_s:
             answers = await self._finals(answers, wait.within_s)
-        response = predictions.response(self._answering.manifest, answers, asked.id)
+        response = predictions.response(self._answering.manifest, version, answers, asked.id)
         encoded = encode_response(response, wanted)
         return web.Response(body=encoded.body, headers=encoded.headers)
 

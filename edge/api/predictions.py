@@ -69,7 +69,17 @@ def wait_ms(value: Parameter | None, wait_ms_max: float) -> Wait:
     return Wait(min(value, wait_ms_max) / 1000)
 
 
-def response(manifest: Manifest, answers: Sequence[Answer], request_id: str) -> InferResponse:
+def version_of(manifest: Manifest, answers: Sequence[Answer]) -> str:
+    """Of the model here that looked at the samples, by their first answers; another may have taken
+    over since.
+    """
+    return next((a.model_version for a in answers if a.source == "edge"), manifest.version)
+
+
+def response(
+    manifest: Manifest, version: str, answers: Sequence[Answer], request_id: str
+) -> InferResponse:
+    """`version`: of the model here that looked at the samples."""
     labels = [label_of(manifest, answer) for answer in answers]
     columns: Mapping[str, AnyArray] = {
         "label": _texts(labels),
@@ -82,7 +92,7 @@ def response(manifest: Manifest, answers: Sequence[Answer], request_id: str) -> 
     }
     return InferResponse(
         model_name=manifest.name,
-        model_version=manifest.version,
+        model_version=version,
         outputs=tuple(Tensor(spec.name, columns[spec.name]) for spec in OUTPUTS),
         id=request_id,
         parameters=_single(answers[0]) if len(answers) == 1 else {},

@@ -1,8 +1,12 @@
 """What a model's new role may change: one release or one retirement, and nothing besides. Pure."""
 
+from collections.abc import Mapping
+
 from cloud.registry.documents import StoredFile
+from cloud.registry.trust.acceptance import Published
+from cloud.registry.trust.edits import read
 from shared.errors import Conflict
-from shared.trust.names import file_name, model_role
+from shared.trust.names import file_name, model_of, model_role
 from shared.trust.releases import ReleaseTarget
 from shared.trust.tuf_api import Metadata, Targets
 from shared.trust.walk import releases_of
@@ -50,6 +54,19 @@ def check_releases(
             f"{where}: also changes {', '.join(changed[:4])}; a version is released and retired by "
             "its own call, one at a time"
         )
+
+
+def without_releases(staged: Mapping[str, bytes], published: Published) -> dict[str, bytes]:
+    """Less the models' roles that change what is released: those wait for their release."""
+    found: dict[str, bytes] = {}
+    for role, content in staged.items():
+        if (model := model_of(role)) is not None:
+            before = published.models.get(role)
+            after = releases_of(read(content, role, role).signed, model)
+            if after != (() if before is None else releases_of(before.signed, model)):
+                continue
+        found[role] = content
+    return found
 
 
 def _by_version(role: Targets, model: str) -> dict[str, ReleaseTarget]:

@@ -10,6 +10,7 @@ one transaction (with the release that they belong to), and settles:
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,11 +28,11 @@ from cloud.registry.trust.published_files import (
     TrustCatalog,
     off_loop,
 )
-from cloud.registry.trust.release_changes import check_releases
+from cloud.registry.trust.release_changes import check_releases, without_releases
 from cloud.registry.trust.settings import TrustSettings
 from cloud.registry.trust.staging import Staging
 from cloud.registry.trust.status import TrustStatus, status_of
-from shared.errors import Unknown
+from shared.errors import Refused, Unknown
 from shared.trust.names import file_name, model_of, model_role, parse_role
 from shared.trust.tuf_api import CryptoSigner, Root
 from shared.trust.walk import releases_of
@@ -90,16 +91,12 @@ class Repository:
         ):
             content = await off_loop(admit, handed_in[role], role, found.published, staged, now)
             if (model := model_of(role)) is not None:
-                before = found.published.models.get(role)
-                check_releases(before, edits.read(content, role, role), model)
+                after = await off_loop(edits.read, content, role, role)
+                check_releases(found.published.models.get(role), after, model)
             staged[role] = content
         for role in handed_in:
             await off_loop(self._staging.write, role, staged[role])
-        mine = {
-            role: content
-            for role, content in staged.items()
-            if _keeps_releases(role, content, found.published)
-        }
+        mine = await off_loop(without_releases, staged, found.published)
         verdict = await off_loop(judge, found.published, mine, set(self._signers), now)
         ready = {role: mine[role] for role in verdict.ready}
         if not ready:
@@ -123,10 +120,10 @@ class Repository:
         found = await self._files.read({role})
         if metadata is None:
             before = await self._files.newest(role)
-            metadata = edits.with_release(
-                before, model, version, manifest, now, self._settings.model_days
+            metadata = await off_loop(
+                edits.with_release, before, model, version, manifest, now, self._settings.model_days
             )
-            metadata = self._sign_release(metadata, role, found.published)
+            metadata = await off_loop(self._sign_release, metadata, role, found.published)
         return await self._change(found, model, metadata, now, releasing=(version, manifest))
 
     async def prepare_retire(
@@ -139,8 +136,10 @@ class Repository:
             before = await self._files.newest(role)
             if before is None:
                 raise Unknown(f"{role}: nothing of {model} is released")
-            metadata = edits.without_release(before, model, version, now, self._settings.model_days)
-            metadata = self._sign_release(metadata, role, found.published)
+            metadata = await off_loop(
+                edits.without_release, before, model, version, now, self._settings.model_days
+            )
+            metadata = await off_loop(self._sign_release, metadata, role, found.published)
         return await self._change(found, model, metadata, now, retiring=version)
 
     async def prepare_tick(self, now: datetime) -> Prepared:
@@ -186,8 +185,8 @@ class Repository:
 
     async def status(self, now: datetime) -> TrustStatus:
         """For people and metrics: every published role, soonest expiry first, and what is staged."""
-        staged = await off_loop(self._staging.read)
-        found = await self._files.read(set(staged), all_models=True)
+        found = await self._files.read(set(), all_models=True)
+        staged = await self._clean(found.published)
         return await off_loop(status_of, found, staged, set(self._signers), now)
 
     async def _change(
@@ -203,7 +202,7 @@ class Repository:
         role, published = model_role(model), found.published
         staged = await self._clean(published)
         content = await off_loop(admit, metadata, role, published, staged, now)
-        after = edits.read(content, role, role)
+        after = await off_loop(edits.read, content, role, role)
         before = published.models.get(role)
         check_releases(before, after, model, releasing=releasing, retiring=retiring)
         number = None
@@ -245,10 +244,9 @@ class Repository:
                 root_changed="root" in ready,
             )
         )
-        commands, versions = [], {}
+        commands, versions = [], await off_loop(_versions, files)
         for role in sorted(files, key=_order):
-            content = files[role]
-            versions[role] = version = edits.read(content, role, role).signed.version
+            content, version = files[role], versions[role]
             sha256 = await self._artifacts.put_bytes(content)
             file = StoredFile(path=file_name(role, version), sha256=sha256, bytes=len(content))
             commands.append(PublishTrust(role, version, file))
@@ -262,12 +260,15 @@ class Repository:
         return edits.sign(content, role, edits.signers_of(holders, self._signers, role))
 
     async def _clean(self, published: Published) -> dict[str, bytes]:
-        """What is staged, less what has been published since (a crash before `settle`)."""
+        """What is staged, less what has been published since (a crash before `settle`) and what
+        the disk broke: people hand that in again.
+        """
         staged = await off_loop(self._staging.read)
-        for role, content in list(staged.items()):
-            version = edits.read(content, role, role).signed.version
+        versions = await off_loop(_versions_of_readable, staged)
+        for role in list(staged):
             before = published.of(role)
-            if before is not None and version <= before.signed.version:
+            last = 0 if before is None else before.signed.version
+            if versions.get(role, 0) <= last:
                 await off_loop(self._staging.remove, role)
                 del staged[role]
         return staged
@@ -279,10 +280,13 @@ def _order(role: str) -> tuple[int, str]:
     return last.get(role, 0), role
 
 
-def _keeps_releases(role: str, content: bytes, published: Published) -> bool:
-    model = model_of(role)
-    if model is None:
-        return True
-    before = published.models.get(role)
-    after = releases_of(edits.read(content, role, role).signed, model)
-    return after == (() if before is None else releases_of(before.signed, model))
+def _versions(files: Mapping[str, bytes]) -> dict[str, int]:
+    return {role: edits.read(content, role, role).signed.version for role, content in files.items()}
+
+
+def _versions_of_readable(files: Mapping[str, bytes]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for role, content in files.items():
+        with contextlib.suppress(Refused):
+            found |= _versions({role: content})
+    return found

@@ -367,6 +367,18 @@ def test_a_crash_between_publishing_and_tidying_leaves_nothing_staged(set_up: Ho
     assert not list((set_up.folder / "trust" / "staged").glob("*.json"))
 
 
+def test_a_staged_file_that_the_disk_broke_is_dropped(set_up: House) -> None:
+    draft = edits.next_root(set_up.file("root"), set_up.now, 730)
+    one, two = (edits.sign(draft, "root", [set_up.signer(f"root-{n}")]) for n in (1, 2))
+    set_up.hand_in({"root": one})
+    path = set_up.folder / "trust" / "staged" / "root.json"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert asyncio.run(set_up.repository.status(set_up.now)).staged == ()
+    assert not path.exists()
+    (waiting,) = set_up.hand_in({"root": two}).waiting
+    assert waiting.missing == 1
+
+
 def test_the_status_names_roles_keys_and_expiries(set_up: House) -> None:
     set_up.release("fashion", "1.0.0", set_up.signed_release("fashion", "1.0.0"))
     status = asyncio.run(set_up.repository.status(set_up.now))

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from cloud.registry.api.metrics import RegistryMetrics
-from cloud.registry.artifacts.artifacts import Collected
+from cloud.registry.artifacts.collection import Collected
 from cloud.registry.registry import Registry
 from cloud.registry.settings import Upkeep
 from shared.errors import HybridgeError, InUse

@@ -44,8 +44,8 @@ class Released:
             self._trust = {one.file.sha256 for one in self._catalog.trust_files()}
             self._seq = seq
         while entries := self._catalog.log(self._seq, _ENTRIES):
-            for model in self._note(entries):
-                self._look_at(model)
+            for name in self._note(entries):
+                self._look_at(name)
             self._seq = entries[-1].seq
 
     def _note(self, entries: Iterable[Entry]) -> set[str]:

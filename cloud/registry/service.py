@@ -31,7 +31,7 @@ from cloud.registry.store.database import RegistryDatabase
 from cloud.registry.trust.keys import load_signers, read_password
 from cloud.registry.trust.repository import Repository
 from cloud.registry.trust_upkeep import TrustUpkeep
-from shared.errors import Unavailable
+from shared.errors import HybridgeError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -100,13 +100,13 @@ class RegistryService:
             trust = Repository(
                 config.trust, catalog, artifacts, config.state_dir / "trust", signers
             )
-            await trust.start()
             replication = Replication(
                 name=config.name, home=config.home, peers=config.peers,
                 state_dir=config.state_dir, catalog=catalog, artifacts=artifacts,
                 sign=trust.sign_head, alone=self._alone,
             )  # fmt: skip
             registry = Registry(config.name, catalog, artifacts, replication, self._now)
+            await _read_root(trust, replication)
             await replication.start()
             return await self._serve(registry, Releasing(registry, trust))
 
@@ -194,6 +194,16 @@ class RegistryService:
             yield Catalog(database, self._config.catalog)
         finally:
             await asyncio.to_thread(database.close)
+
+
+async def _read_root(trust: Repository, replication: Replication) -> None:
+    """A replica that lost the root's file gets it from its home, so it must start without."""
+    try:
+        await trust.start()
+    except HybridgeError as error:
+        if replication.role == "home":
+            raise
+        log.error("root_not_read", extra={"why": str(error)})  # noqa: TRY400  words suffice
 
 
 def _nobody(_: str) -> None:

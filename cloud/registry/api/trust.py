@@ -7,6 +7,8 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.middleware import IDENTITY, response_of
+from cloud.api.problems import problem_of
 from cloud.api.routes import Route, document
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
@@ -16,6 +18,7 @@ from cloud.registry.catalog.commands import PublishTrust
 from cloud.registry.registry import Registry
 from cloud.registry.releasing import Releasing
 from cloud.registry.trust.repository import Prepared
+from shared.errors import Unknown
 from shared.trust.names import bytes_max, parse_file_name
 
 _OK, _MISSING = HTTPStatus.OK, HTTPStatus.NOT_FOUND
@@ -55,7 +58,12 @@ class TrustRoutes:
     async def _file(self, request: web.Request) -> web.Response:
         role, version = parse_file_name(request.match_info["file"])
         registry = self._registry
-        file = await registry.read(registry.catalog.trust_file, role, version)
+        try:
+            file = await registry.read(registry.catalog.trust_file, role, version)
+        except (
+            Unknown
+        ) as error:  # every device asks for the root after the newest: no refusal to note
+            return response_of(problem_of(error), request[IDENTITY].request_id)
         etag = f'"{file.sha256}"'
         # what has a version in its name never changes
         headers = {

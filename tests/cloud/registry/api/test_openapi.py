@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cloud.registry.api.checked import pattern
 from tests.cloud.registry.api.conftest import NO_EVALUATORS
 from tests.cloud.registry.servers import ROOT, RegistryProcess
@@ -26,23 +28,34 @@ def test_every_path_says_what_its_names_may_be(running: RegistryProcess) -> None
             assert named == {name: pattern(name) for name in re.findall(r"\{(\w+)\}", path)}
 
 
-def test_the_api_is_as_it_says(trust_keys: TrustKeys, tmp_path: Path) -> None:
-    """A registry that lets everybody do everything: so all of it is reached."""
-    settings = trust_keys.settings + "[gateway]\n" + NO_EVALUATORS
-    with RegistryProcess(tmp_path / "registry", settings) as open_to_all:
-        trust_keys.publish(open_to_all, "0")
+def fuzz(keys: TrustKeys, folder: Path, *arguments: str) -> int:
+    """How many requests were made; a registry that lets everybody do everything, so that all of it
+    is reached.
+    """
+    settings = keys.settings + "[gateway]\n" + NO_EVALUATORS
+    with RegistryProcess(folder / "registry", settings) as open_to_all:
+        keys.publish(open_to_all, "0")
         command = [
             sys.executable, "-m", "schemathesis.cli", f"--config-file={CONFIG}", "run",
             f"{open_to_all.url}/openapi.json", "--checks=all", "--seed=1", "--no-color",
-            "--generation-database=:memory:", "--max-examples=2", "--phases=coverage,fuzzing",
+            "--generation-database=:memory:",
             # its path is one of `/v1/artifacts/{sha256}`, too, for a router that knows no patterns
-            "--exclude-path=/v1/artifacts/missing",
+            "--exclude-path=/v1/artifacts/missing", *arguments,
         ]  # fmt: skip
         done = subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"(\d+) generated", done.stdout)
     assert found is not None
-    assert int(found[1]) > 200
+    return int(found[1])
+
+
+def test_the_api_is_as_it_says(trust_keys: TrustKeys, tmp_path: Path) -> None:
+    assert fuzz(trust_keys, tmp_path, "--phases=fuzzing", "--max-examples=3") > 50
+
+
+@pytest.mark.slow
+def test_the_api_is_as_it_says_in_detail(trust_keys: TrustKeys, tmp_path: Path) -> None:
+    assert fuzz(trust_keys, tmp_path, "--phases=coverage,fuzzing", "--max-examples=20") > 1000

@@ -7,7 +7,7 @@ kill -9 the bytes that are there are hashed again: what a process knew is not be
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -75,15 +75,16 @@ class Partial:
         self.offset, self._hash = 0, hashlib.sha256()
         self.remember(None)
 
-    def write(self, piece: bytes) -> None:
+    def write(self, piece: Iterable[bytes]) -> None:
         """Append. Raises `NoRoom` on a full disk; what was written of the piece stays."""
         with writing(self.target):
-            rest = memoryview(piece)
-            while rest:
-                done = self._file.write(rest)
-                self._hash.update(rest[:done])
-                self.offset += done
-                rest = rest[done:]
+            for chunk in piece:
+                rest = memoryview(chunk)
+                while rest:
+                    done = self._file.write(rest)
+                    self._hash.update(rest[:done])
+                    self.offset += done
+                    rest = rest[done:]
 
     def finish(self, sha256: str) -> None:
         """Check the whole, make it durable, and move it to its place.

@@ -6,7 +6,7 @@ range, or that only drips is refused or given up; the bytes that have come stay 
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -83,8 +83,8 @@ async def fetch_bytes(
                 return None
             raise error
         body = bytearray()
-        async for chunk in _chunks(response, bytes_max + 1, stall_s, url):
-            body += chunk
+        async for piece in _pieces(response, 1, stall_s, url):
+            body += b"".join(piece)
             if len(body) > bytes_max:
                 raise TooLarge(f"{url}: is over the {bytes_max} bytes that it may have")
         return bytes(body)
@@ -145,20 +145,35 @@ async def _take(
     await asyncio.to_thread(partial.remember, body.etag)
     loop = asyncio.get_running_loop()
     size = _PIECE if pace is None else _PACED_PIECE
-    async for piece in _chunks(response, size, stall_s, url):
-        if partial.offset + len(piece) > partial.size:
-            await asyncio.to_thread(partial.restart)
-            raise NotTrusted(
-                f"{url}: sends more than the {partial.size} bytes that were expected; it is not the "
-                "file that was asked for"
-            )
-        await _to_the_end(asyncio.to_thread(partial.write, piece))
-        if on_progress is not None:
-            on_progress(partial.offset, partial.size)
-        if pace is not None:
-            await asyncio.sleep(pace.spend(len(piece), loop.time()))
+    came = partial.offset
+    writing: asyncio.Task[None] | None = None  # of one piece, while the next one comes
+    try:
+        async for piece in _pieces(response, size, stall_s, url):
+            count = sum(map(len, piece))
+            came += count
+            if writing is not None:
+                await asyncio.shield(writing)
+            if came > partial.size:
+                await asyncio.to_thread(partial.restart)
+                raise NotTrusted(
+                    f"{url}: sends more than the {partial.size} bytes that were expected; it is "
+                    "not the file that was asked for"
+                )
+            writing = asyncio.create_task(asyncio.to_thread(partial.write, piece))
+            if on_progress is not None:
+                on_progress(partial.offset, partial.size)
+            if pace is not None:
+                await asyncio.sleep(pace.spend(count, loop.time()))
+    finally:  # a thread cannot be cancelled: nobody closes the file under it
+        if writing is not None:
+            await asyncio.wait([writing])
+            writing.exception()  # looked at, though another error may be on its way out
+    if writing is not None:
+        writing.result()
     if partial.offset < partial.size:
         raise Disconnected(f"{url}: ended after {partial.offset} of {partial.size} bytes")
+    if on_progress is not None:
+        on_progress(partial.offset, partial.size)
 
 
 async def _opened(target: Path, size: int) -> Partial:
@@ -170,16 +185,6 @@ async def _opened(target: Path, size: int) -> Partial:
         await asyncio.wait({opening})
         if opening.exception() is None:
             opening.result().close()
-        raise
-
-
-async def _to_the_end(work: Coroutine[object, object, None]) -> None:
-    """A thread cannot be cancelled: wait for it, so that nobody closes the file under it."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
         raise
 
 
@@ -197,15 +202,17 @@ async def _asked(
             response.close()  # not released: what is left of a body is not read
 
 
-async def _chunks(
+async def _pieces(
     response: aiohttp.ClientResponse, size: int, stall_s: float, url: str
-) -> AsyncIterator[bytes]:
-    """The body in pieces of up to `size` bytes; what has come is given before an error is raised.
+) -> AsyncIterator[list[bytes]]:
+    """The body in pieces of about `size` bytes, each as it came; what has come is given before an
+    error is raised.
 
     Raises `Disconnected` when less than a KiB comes within `stall_s`.
     """
     loop = asyncio.get_running_loop()
-    gathered = bytearray()
+    gathered: list[bytes] = []
+    held = 0
     since, counted = loop.time(), 0
     failed: Exception | None = None
     while failed is None:
@@ -218,7 +225,8 @@ async def _chunks(
             break
         if not chunk:
             break
-        gathered += chunk
+        gathered.append(chunk)
+        held += len(chunk)
         counted += len(chunk)
         now = loop.time()
         if now - since > stall_s:
@@ -226,11 +234,11 @@ async def _chunks(
                 failed = Disconnected(f"{url}: {counted} bytes in {now - since:.0f} s; given up")
                 break
             since, counted = now, 0
-        while len(gathered) >= size:
-            yield bytes(gathered[:size])
-            del gathered[:size]
+        if held >= size:
+            yield gathered
+            gathered, held = [], 0
             since, counted = loop.time(), _DRIP_BYTES  # our own writing and pacing is not theirs
     if gathered:
-        yield bytes(gathered)
+        yield gathered
     if failed is not None:
         raise failed

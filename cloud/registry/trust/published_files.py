@@ -1,14 +1,15 @@
 """What is published: read from the catalog and the artifact store, parsed off the event loop."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from cloud.registry.documents import StoredFile
 from cloud.registry.trust.acceptance import Published
 from cloud.registry.trust.edits import read
-from shared.errors import Unavailable, Unknown
+from shared.errors import Refused, Unavailable, Unknown
 from shared.trust.names import bytes_max, model_of
 from shared.trust.tuf_api import AnyMetadata
 
@@ -86,3 +87,15 @@ class PublishedFiles:
 async def off_loop(work: Callable[..., T], *given: object) -> T:
     """Parsing and signatures take milliseconds, disks longer."""
     return await asyncio.to_thread(work, *given)
+
+
+def versions_of(files: Mapping[str, bytes]) -> dict[str, int]:
+    return {role: read(content, role, role).signed.version for role, content in files.items()}
+
+
+def readableversions_of(files: Mapping[str, bytes]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for role, content in files.items():
+        with contextlib.suppress(Refused):
+            found |= versions_of({role: content})
+    return found

@@ -10,7 +10,6 @@ one transaction (with the release that they belong to), and settles:
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,16 +26,19 @@ from cloud.registry.trust.published_files import (
     TrustArtifacts,
     TrustCatalog,
     off_loop,
+    readable_versions,
+    versions_of,
 )
 from cloud.registry.trust.release_changes import check_releases, without_releases
 from cloud.registry.trust.settings import TrustSettings
 from cloud.registry.trust.staging import Staging
 from cloud.registry.trust.status import TrustStatus, status_of
-from shared.errors import Refused, Unknown
+from shared.errors import NotTrusted, Unavailable, Unknown
 from shared.trust.names import file_name, model_of, model_role, parse_role
 from shared.trust.tuf_api import CryptoSigner, Root
 from shared.trust.walk import releases_of
 
+log = logging.getLogger(__name__)
 logging.getLogger("tuf").setLevel(logging.WARNING)  # it tells at "info" which key did not sign
 
 
@@ -73,8 +75,14 @@ class Repository:
         self._root: Root | None = None
 
     async def start(self) -> None:
-        """Read the root, so that `sign_head` can be called."""
-        found = await self._files.metadata("root")
+        """Read the root, so that `sign_head` can be called. One that was lost stops nobody from
+        starting: a replica gets it from its home again, and each tick looks once more.
+        """
+        try:
+            found = await self._files.metadata("root")
+        except (Unavailable, NotTrusted) as error:
+            log.error("root_of_trust_not_read", extra={"why": str(error)})  # noqa: TRY400  the chain is in it
+            return
         self._root = None if found is None else found.signed
 
     async def prepare(self, handed_in: Mapping[str, bytes], now: datetime) -> Prepared:
@@ -147,7 +155,9 @@ class Repository:
 
         Raises `Unknown` before the first root, `NotTrusted` without the online keys.
         """
-        return await self._ready(await self._files.read(set()), {}, now)
+        found = await self._files.read(set())
+        self._root = None if found.published.root is None else found.published.root.signed
+        return await self._ready(found, {}, now)
 
     async def settle(self, prepared: Prepared) -> None:
         """After the commands have been applied: what was staged for them is done with."""
@@ -244,7 +254,7 @@ class Repository:
                 root_changed="root" in ready,
             )
         )
-        commands, versions = [], await off_loop(_versions, files)
+        commands, versions = [], await off_loop(versions_of, files)
         for role in sorted(files, key=_order):
             content, version = files[role], versions[role]
             sha256 = await self._artifacts.put_bytes(content)
@@ -264,7 +274,7 @@ class Repository:
         the disk broke: people hand that in again.
         """
         staged = await off_loop(self._staging.read)
-        versions = await off_loop(_versions_of_readable, staged)
+        versions = await off_loop(readable_versions, staged)
         for role in list(staged):
             before = published.of(role)
             last = 0 if before is None else before.signed.version
@@ -278,15 +288,3 @@ def _order(role: str) -> tuple[int, str]:
     """The root after what it vouches for; the timestamp, which leads to all, at last."""
     last = {"targets": 1, "snapshot": 2, "root": 3, "timestamp": 4}
     return last.get(role, 0), role
-
-
-def _versions(files: Mapping[str, bytes]) -> dict[str, int]:
-    return {role: edits.read(content, role, role).signed.version for role, content in files.items()}
-
-
-def _versions_of_readable(files: Mapping[str, bytes]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for role, content in files.items():
-        with contextlib.suppress(Refused):
-            found |= _versions({role: content})
-    return found

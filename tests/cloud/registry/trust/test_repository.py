@@ -9,8 +9,10 @@ import pytest
 
 from cloud.registry.trust import edits
 from cloud.registry.trust.edits import Holders
+from cloud.registry.trust.heads import is_signed
 from cloud.registry.trust.keys import create_key
-from shared.errors import Conflict, Malformed, NotTrusted, Refused, TooLarge, Unknown
+from shared.errors import Conflict, Malformed, NotTrusted, Refused, TooLarge, Unavailable, Unknown
+from shared.trust.chain import Chain
 from shared.trust.tuf_api import CryptoSigner, Metadata
 from tests.cloud.registry.trust.house import House, house
 from tests.shared.trust.site import DAY, key, manifest_of, stored
@@ -377,6 +379,25 @@ def test_a_staged_file_that_the_disk_broke_is_dropped(set_up: House) -> None:
     assert not path.exists()
     (waiting,) = set_up.hand_in({"root": two}).waiting
     assert waiting.missing == 1
+
+
+def test_a_root_that_the_store_lost_stops_no_start_and_is_read_when_it_is_back(
+    set_up: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = set_up.catalog.head()
+    sha256 = set_up.catalog.trust_file("root", None).sha256
+    (place,) = set_up.folder.rglob(sha256)
+    away = place.rename(set_up.folder / "away")
+    repository = set_up.restarted()
+    asyncio.run(repository.start())
+    assert "root_of_trust_not_read" in caplog.text
+    with pytest.raises(Unknown, match="no root of trust is here"):
+        repository.sign_head(head)
+    with pytest.raises(Unavailable, match=r"1\.root\.json: the catalog names it and the artifact"):
+        set_up.tick()
+    away.rename(place)
+    set_up.tick()
+    assert is_signed(Chain(set_up.ceremony.root).root, head, repository.sign_head(head))
 
 
 def test_the_status_names_roles_keys_and_expiries(set_up: House) -> None:

@@ -93,7 +93,8 @@ def versions_of(files: Mapping[str, bytes]) -> dict[str, int]:
     return {role: read(content, role, role).signed.version for role, content in files.items()}
 
 
-def readableversions_of(files: Mapping[str, bytes]) -> dict[str, int]:
+def readable_versions(files: Mapping[str, bytes]) -> dict[str, int]:
+    """Less those that are no metadata."""
     found: dict[str, int] = {}
     for role, content in files.items():
         with contextlib.suppress(Refused):

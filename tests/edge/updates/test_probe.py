@@ -121,8 +121,6 @@ def test_a_candidate_five_times_as_slow_is_rejected(tmp_path: Path, active: Path
     slow = with_graph(tmp_path / "new", graph_of(rounds=3))
     with pytest.raises(Unfit, match="times the active model's"):
         probed(slow, active)
-    with pytest.raises(Unfit, match=r"at most 0\.01 are allowed"):
-        probed(slow, active, Bounds(60.0, latency_ms_max=0.01, slower_max=1e9))
 
 
 def test_a_graph_that_is_none_is_rejected(tmp_path: Path, active: Path) -> None:
@@ -151,20 +149,43 @@ def test_a_candidate_that_takes_its_process_down_is_rejected(
     active: Path, program: str, words: str
 ) -> None:
     with pytest.raises(Unfit, match=words):
-        probed(active, active, Bounds(2.0, 100.0, 3.0), program)
+        probed(active, active, Bounds(1.5, 100.0, 3.0), program)
 
 
-def test_a_candidate_that_hangs_is_ended_with_all_that_it_started(
+def test_a_candidate_that_hangs_is_ended(active: Path) -> None:
+    with pytest.raises(Unfit, match="hangs"):
+        probed(active, active, Bounds(0.3, 100.0, 3.0), "import time; time.sleep(600)")
+
+
+def test_a_probe_that_is_given_up_ends_with_all_that_it_started(
     active: Path, tmp_path: Path
 ) -> None:
     pid_file = tmp_path / "pid"
     program = (
         "import subprocess, sys, time, pathlib\n"
         "c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        f"pathlib.Path({str(pid_file)!r}).write_text(str(c.pid))\n"
+        f"new = pathlib.Path({str(pid_file)!r} + '.new')\n"
+        "new.write_text(str(c.pid))\n"
+        f"new.rename({str(pid_file)!r})\n"
         "time.sleep(600)"
     )
-    with pytest.raises(Unfit, match="hangs"):
-        probed(active, active, Bounds(3.0, 100.0, 3.0), program)
+
+    async def main() -> None:
+        asking = probe(
+            active, active, engine="auto", active_variant="onnxruntime/fp32", cache_dir=tmp_path,
+            bounds=BOUNDS, program=program,
+        )  # fmt: skip
+        task = asyncio.ensure_future(asking)
+        async with asyncio.timeout(30):
+            while not there(pid_file):  # noqa: ASYNC110  of another process
+                await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(main())
     stat = Path(f"/proc/{pid_file.read_text()}/stat")
-    assert not stat.exists() or stat.read_text().split()[2] == "Z"
+    assert not there(stat) or stat.read_text().split()[2] == "Z"
+
+
+def there(path: Path) -> bool:
+    return path.exists()

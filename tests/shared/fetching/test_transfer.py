@@ -208,6 +208,34 @@ def test_a_server_that_hangs_is_left_and_what_came_is_kept(tmp_path: Path, after
     with_server(body)
 
 
+def open_files(path: Path) -> int:
+    links = list(Path("/proc/self/fd").iterdir())
+    return sum(os.path.realpath(link) == str(path) for link in links)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files as Linux does")
+def test_a_transfer_that_is_given_up_while_it_reads_what_is_here_leaves_no_file_open(
+    tmp_path: Path,
+) -> None:
+    left = tmp_path / "f.partial"
+    left.write_bytes(bytes(50_000_000))  # takes a while to hash
+
+    async def body(server: BadServer, session: aiohttp.ClientSession) -> None:
+        asking = fetch_file(
+            session, f"{server.url}/f", tmp_path / "f", sha256="0" * 64, bytes=60_000_000
+        )
+        task = asyncio.ensure_future(asking)
+        while not open_files(left):  # noqa: ASYNC110  of the kernel
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert open_files(left) == 0
+        assert not server.seen
+
+    with_server(body)
+
+
 def test_nobody_there_is_disconnected(tmp_path: Path) -> None:
     async def body(server: BadServer, session: aiohttp.ClientSession) -> None:
         with pytest.raises(Disconnected):

@@ -676,6 +676,8 @@ def test_what_a_replica_has_yet_to_copy_is_kept(catalog):
     catalog.apply(Delete("m", "1.0.0", "no room"), "ann", NOW)
     graph = _graph(catalog, "1.0.0")
     assert graph in catalog.needed_artifacts()
+    assert graph in catalog.needed_artifacts(NOW + 29 * 86_400)
+    assert graph not in catalog.needed_artifacts(NOW + 31 * 86_400)
     catalog.report_replica(replica(catalog.head().seq))
     assert graph not in catalog.needed_artifacts()
 

@@ -51,8 +51,7 @@ class Catalog(Reading):
     """Writes, beside what `Reading` reads. The database is open."""
 
     def __init__(self, database: RegistryDatabase, settings: CatalogSettings = _DEFAULT) -> None:
-        super().__init__(database)
-        self._settings = settings
+        super().__init__(database, settings)
 
     def apply(self, command: k.Command, actor: str, now: float) -> Applied:
         """Decide and write. `actor` is the caller's name, `now` Unix seconds.

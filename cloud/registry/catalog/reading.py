@@ -1,5 +1,6 @@
 """What can be looked up in the catalog. Each look is one consistent view of it."""
 
+import math
 from typing import Final
 
 from sqlalchemy import Connection
@@ -7,6 +8,7 @@ from sqlalchemy import Connection
 from cloud.registry.catalog import artifacts_needed
 from cloud.registry.catalog.bounds import is_name, is_sha256, shown
 from cloud.registry.catalog.changes import TrustPublished
+from cloud.registry.catalog.settings import CatalogSettings
 from cloud.registry.catalog.verify import verify
 from cloud.registry.documents import (
     DataSet,
@@ -34,8 +36,9 @@ _SEQ_MAX: Final = 2**62  # no database has a bigger number
 class Reading:
     """Names may be any text; one that is here nowhere raises `Unknown`."""
 
-    def __init__(self, database: RegistryDatabase) -> None:
+    def __init__(self, database: RegistryDatabase, settings: CatalogSettings) -> None:
         self._database = database
+        self._settings = settings
 
     def verify(self) -> Head:
         """Prove log and tables, to the log's end. Raises `NotTrusted`. In memory: 1 KB an entry."""
@@ -124,8 +127,12 @@ class Reading:
         """Every version of every role, rising."""
         return self._database.read(lambda c: list(queries.trust_files(c)))
 
-    def needed_artifacts(self) -> set[str]:
-        """SHA-256 of all that versions, data sets, reports, deltas, trust and replicas need."""
+    def needed_artifacts(self, now: float | None = None) -> set[str]:
+        """SHA-256 of all that versions, data sets, reports, deltas, trust and replicas need.
+
+        With `now`, a replica that was not seen for `running_ttl_s` needs nothing any more.
+        """
+        since = -math.inf if now is None else now - self._settings.running_ttl_s
 
         def look(connection: Connection) -> set[str]:
             replicas = queries.replicas(connection)
@@ -133,7 +140,7 @@ class Reading:
                 queries.versions(connection), queries.evaluations(connection),
                 queries.data_sets(connection), queries.deltas(connection),
                 queries.trust_files(connection),
-                min((replica.seq for replica in replicas), default=None),
+                min((one.seq for one in replicas if one.seen_at >= since), default=None),
             )  # fmt: skip
 
         return self._database.read(look)

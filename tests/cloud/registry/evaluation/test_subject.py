@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import select
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -140,3 +142,34 @@ def test_it_is_gone_when_the_block_ends(tmp_path):
 
     with pytest.raises(ProcessLookupError):
         os.kill(asyncio.run(run()), 0)
+
+
+PARENT = """
+import asyncio, sys
+from cloud.registry.evaluation.subject import Subject
+from cloud.registry.evaluation.subject_messages import Answered, Golden
+from pathlib import Path
+from tests.cloud.registry.evaluation.test_subject import opening
+
+async def run():
+    async with Subject.started(600) as subject:
+        await subject.open(opening(Path(sys.argv[1])))
+        print(subject.pid, flush=True)
+        await subject.ask(Golden(out=sys.argv[1] + "/o"), Answered)
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is asked of the kernel")
+def test_a_hanging_model_does_not_outlive_an_evaluator_that_is_killed(tmp_path):
+    folder = write_odd(tmp_path / "b", hanging())
+    command = [sys.executable, "-c", PARENT, str(folder)]
+    root = Path(__file__).parents[4]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as parent:
+        gone = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            parent.kill()
+            assert select.select([gone], [], [], 30)[0]
+        finally:
+            os.close(gone)

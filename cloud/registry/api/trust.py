@@ -50,6 +50,11 @@ class TrustRoutes:
             ),
         )  # fmt: skip
         yield Route(
+            "GET", "/v1/trust/{role}/staged", self._staged,
+            "What waits for signatures, as it was handed in: for the next one who signs",
+            Role.VIEWER, {_OK: "application/json"}, problems=(_MISSING,),
+        )  # fmt: skip
+        yield Route(
             "DELETE", "/v1/trust/{role}/staged", self._discard,
             "Forget what waits for signatures", Role.OPERATOR, {HTTPStatus.NO_CONTENT: ""},
             problems=(HTTPStatus.MISDIRECTED_REQUEST,),
@@ -86,6 +91,15 @@ class TrustRoutes:
         role = request.match_info["role"]
         prepared = await self._releasing.publish(role, asked.metadata, actor_of(request))
         return document(_answer(prepared))
+
+    async def _staged(self, request: web.Request) -> web.Response:
+        role = request.match_info["role"]
+        content = await self._releasing.trust.staged(role)
+        if content is None:
+            raise Unknown(f"nothing waits for signatures of {role}")
+        return web.Response(
+            body=content, content_type="application/json", headers={"Cache-Control": "no-store"}
+        )
 
     async def _discard(self, request: web.Request) -> web.Response:
         permit(request, PublishTrust)

@@ -80,7 +80,9 @@ class RegistryProcess:
             )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, f"the registry ended: {self.log.read_text()}"
+        if not line:
+            self.kill()
+            raise AssertionError(f"the registry ended: {self.log.read_text()}")
         said = json.loads(line)
         assert said["event"] == "registry_ready"
         self.url = str(said["api"])

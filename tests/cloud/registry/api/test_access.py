@@ -48,6 +48,7 @@ ROUTES: dict[tuple[str, str], frozenset[Role]] = {
     ("GET", "/tuf/{file}"): FETCH,
     ("GET", "/v1/trust"): VIEW,
     ("POST", "/v1/trust/{role}"): PERMISSIONS[k.PublishTrust],
+    ("GET", "/v1/trust/{role}/staged"): VIEW,
     ("DELETE", "/v1/trust/{role}/staged"): PERMISSIONS[k.PublishTrust],
     ("GET", "/v1/log"): VIEW,
     ("GET", "/v1/runners"): VIEW,

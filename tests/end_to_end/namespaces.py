@@ -203,19 +203,23 @@ class Way:
         self._connections.add(task)
         try:
             if not self._is_cut:
-                there = await asyncio.open_connection("127.0.0.1", self._target)
-                try:
-                    await asyncio.gather(
-                        self._pass(reader, there[1], counts=False),
-                        self._pass(there[0], writer, counts=True),
-                    )
-                finally:
-                    there[1].transport.abort()
+                await self._join(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # one of the two ends is gone, or the line is cut
+            pass  # nobody is there, or the line is cut
         finally:
             writer.transport.abort()
             self._connections.discard(task)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, asks = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pass(reader, asks, counts=False))
+                both.create_task(self._pass(answers, writer, counts=True))
+        except* OSError:
+            pass  # one of the two ends is gone
+        finally:
+            asks.transport.abort()
 
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool

@@ -26,6 +26,8 @@ class Server:
     def __init__(self, files):
         self.files, self.cut_at, self.ranges_work = files, None, True
         self.asked, self.at_once, self.most_at_once = [], 0, 0
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def serve(self, request):
         content = self.files.get(request.match_info["sha256"])
@@ -35,6 +37,7 @@ class Server:
         self.asked.append(asked)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
+        await self.gate.wait()
         try:
             return await self._send(request, content, asked)
         finally:
@@ -158,8 +161,15 @@ def test_no_more_are_copied_at_once_than_the_settings_say(tmp_path):
     server = Server(files)
 
     async def work(copier, peer, artifacts):
-        await copier.copy(peer, dict.fromkeys(files))
+        server.gate.clear()
+        copying = asyncio.create_task(copier.copy(peer, dict.fromkeys(files)))
+        while server.at_once < 3:  # noqa: ASYNC110  the server counts
+            await asyncio.sleep(0)
+        for _ in range(20):  # round trips, in which a fourth would have come
+            await artifacts.has(list(files))
+        server.gate.set()
+        await copying
         assert len(await artifacts.has(list(files))) == 20
 
     run(tmp_path, server, work, copies_max=3)
-    assert server.most_at_once <= 3
+    assert server.most_at_once == 3

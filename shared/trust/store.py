@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shared.errors import Malformed, TooLarge, Unavailable, Unknown
+from shared.errors import TooLarge, Unavailable, Unknown
 from shared.trust.last_chain import BYTES_MAX as CHAIN_BYTES_MAX
 from shared.trust.last_chain import chain_name
-from shared.trust.names import bytes_max, parse_file_name
+from shared.trust.names import ROOTS_MAX, bytes_max, file_name
 from shared.trust.releases import Trusted
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Fetch = Callable[[str, int], Awaitable[bytes | None]]
 """`fetch(name, bytes_max)`: the registry's `/tuf/{name}`, read no further than `bytes_max` + 1;
 None where it has no such file. Raises `Unavailable`."""
-
-_FILES_MAX = 300  # roots of 256 versions, and a few models
 
 
 logging.getLogger("tuf").setLevel(logging.WARNING)  # it tells at "info" which key did not sign
@@ -47,7 +45,7 @@ class TrustStore:
         """
         from shared.trust.walk import Want, walk  # noqa: PLC0415  cryptography: 0.3 s, 15 MB
 
-        kept = await asyncio.to_thread(self._read)
+        kept = await asyncio.to_thread(self._read, model)
         steps = walk(self._pinned_root, kept, model, now)
         answer: bytes | None = None
         while True:
@@ -73,7 +71,7 @@ class TrustStore:
         from shared.trust.walk import remembered  # noqa: PLC0415  as above
 
         def look() -> Trusted:
-            return remembered(self._pinned_root, self._read(), self._last(model), model, now)
+            return remembered(self._pinned_root, self._read(model), self._last(model), model, now)
 
         return await asyncio.to_thread(look)
 
@@ -85,7 +83,9 @@ class TrustStore:
         from shared.trust.signature import signature_of  # noqa: PLC0415  as above
 
         def make() -> bytes:
-            return signature_of(model, version, self._pinned_root, self._read(), self._last(model))
+            return signature_of(
+                model, version, self._pinned_root, self._read(model), self._last(model)
+            )
 
         return await asyncio.to_thread(make)
 
@@ -97,19 +97,24 @@ class TrustStore:
             raise TooLarge(f"{chain_name(model)}: over its {CHAIN_BYTES_MAX} bytes; refresh it")
         return content
 
-    def _read(self) -> dict[str, bytes]:
-        """Every kept file within its bound; a broken one is found out by its signatures."""
+    def _read(self, model: str) -> dict[str, bytes]:
+        """What is kept for a walk; a broken file is found out by its signatures or its size."""
+        names = ["timestamp.json", "snapshot.json", "targets.json", f"model-{model}.json"]
         found: dict[str, bytes] = {}
+        for name in [*self._roots(), *names]:
+            content = self._file(self._folder / name, bytes_max(_role(name)))
+            if content is not None:
+                found[name] = content
+        return found
+
+    def _roots(self) -> list[str]:
+        """Names of the newest root files: as many as a walk may pass."""
         try:
-            paths = sorted(self._folder.glob("*.json"))
+            found = [path.name for path in self._folder.glob("*.root.json")]
         except OSError as error:
             raise _cannot("read", self._folder, error) from error
-        for path in paths[:_FILES_MAX]:
-            limit = bytes_max(_role(path.name))
-            content = None if path.name.startswith("chain-") else self._file(path, limit)
-            if content is not None:
-                found[path.name] = content
-        return found
+        numbers = sorted(int(number) for name in found if (number := name[:-10]).isdecimal())
+        return [file_name("root", number) for number in numbers[-ROOTS_MAX:]]
 
     @staticmethod
     def _file(path: Path, limit: int) -> bytes | None:
@@ -155,9 +160,8 @@ def _advance(steps: "Walk", answer: bytes | None) -> "Want | Keep | Trusted":
 
 
 def _role(name: str) -> str:
-    with contextlib.suppress(Malformed):
-        return parse_file_name(name)[0]
-    return name.removesuffix(".json")
+    """Of a kept file: roots alone are kept by their number."""
+    return "root" if name.endswith(".root.json") else name.removesuffix(".json")
 
 
 def _cannot(what: str, path: Path, error: OSError) -> Unavailable:

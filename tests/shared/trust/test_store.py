@@ -144,6 +144,18 @@ def test_nothing_is_fetched_twice(site: Site, device: TrustStore) -> None:
     assert site.fetched == [("3.root.json", 0), ("timestamp.json", 500)]
 
 
+def test_files_of_others_in_the_folder_hide_nothing(
+    site: Site, device: TrustStore, folder: Path
+) -> None:
+    for number in range(400):
+        (folder / f"model-a{number}.json").write_bytes(b"{}")
+    (folder / "x.root.json").write_bytes(b"{}")
+    (folder / "\u0663.root.json").write_bytes(b"{}")
+    site.fetched.clear()
+    assert asyncio.run(versions(device, site)) == ["1.0.0"]
+    assert site.fetched == [("3.root.json", 0), ("timestamp.json", 500)]
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_cannot_be_written_is_unavailable(
     site: Site, device: TrustStore, folder: Path

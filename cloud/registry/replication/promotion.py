@@ -166,7 +166,7 @@ async def _newest_root(here: _Here) -> bytes:
 
 async def _circumstances(here: _Here, role: RegionRole, head: Head, root: Root) -> Circumstances:
     needed = await asyncio.to_thread(here.catalog.needed_artifacts)
-    missing = len(needed) - len(await here.artifacts.has(needed))
+    missing = len(needed - await here.artifacts.stored())
     signed = await asyncio.to_thread(SignedHeadFile(here.folder / "signed_head.json").read)
     newest = max(head.seq, signed.newest if signed else 0)
     homes, ahead = [], []

@@ -51,7 +51,7 @@ class Reporter:
     async def _mend(self, peer: Peer) -> None:
         """Copy what entries of before need and what is not here: lost bits, or gone there then."""
         needed = await asyncio.to_thread(self._catalog.needed_artifacts)
-        here = await self._artifacts.has(needed)
+        here = await self._artifacts.stored()
         self.missing = len(needed - here)
         if not self.missing:
             return

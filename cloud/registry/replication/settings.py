@@ -54,7 +54,7 @@ class HomeSettings(Section):
     """How often the home is told what this replica has, and what its devices run."""
     mend_s: Positive = 600.0
     """How often is looked whether artifacts are missing here, as after a disk lost some. A look
-    touches each artifact once."""
+    lists all artifacts once."""
 
 
 class PeerSettings(Section):

@@ -6,7 +6,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-train
 
-.PHONY: help setup demo test test-slow test-train check format chaos-broker fuzz-broker bench bench-broker bench-serve models lock test-packages dataset clean
+.PHONY: help setup demo test test-slow test-train check format chaos-broker fuzz-broker bench bench-broker bench-registry bench-serve models lock test-packages dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -58,6 +58,9 @@ bench: $(READY) ## ratios against the floor measured in the same run
 
 bench-broker: $(READY) test-packages ## the embedded broker beside Mosquitto, the same loads in turn: ten minutes
 	$(BIN)/python -m simulations.broker_bench
+
+bench-registry: $(READY) test-packages ## the registry beside a plain HTTP copy and bsdiff, SQLite beside PostgreSQL, into BENCHMARKS.md: three minutes
+	$(BIN)/python -m simulations.registry_bench --write BENCHMARKS.md
 
 bench-serve: $(READY) ## the inference tier beside Triton, Mosec, MLServer and others, into BENCHMARKS.md: 25 minutes
 	@command -v wrk >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq wrk; }

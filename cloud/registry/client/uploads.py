@@ -56,23 +56,23 @@ async def upload(
     settings = connection.settings
     loop = asyncio.get_running_loop()
     tries = Tries(loop.time() + settings.upload_patience_s)
-    offset = await _offset(connection, sha256, total)
+    offset, is_whole = await _stands(connection, sha256, total)
     moved(offset)
-    while True:
+    while not is_whole:
         size = min(settings.part_bytes, total - offset)
         failure: HybridgeError | None = None
         try:
             after = await _append(connection, sha256, total, offset, size, source)
+            is_whole = after == total
         except (Unavailable, Conflict, SlowBody) as error:
             # Conflict: another one sends the same file, or the registry still waits for what a cut
             # connection was to bring
-            failure, after = error, await _offset(connection, sha256, total)
+            failure = error
+            after, is_whole = await _stands(connection, sha256, total)
         moved(after - offset)
-        if after >= total:
-            return
         if after > offset:
             tries = Tries(loop.time() + settings.upload_patience_s)
-        if failure is not None or after <= offset:
+        if not is_whole and (failure is not None or after <= offset):
             following = after_failure(
                 tries, failure if isinstance(failure, Unavailable) else Unavailable(),
                 may_have_been_done=True, is_repeatable=True, now=loop.time(), settings=settings,
@@ -87,18 +87,21 @@ async def upload(
         offset = after
 
 
-async def _offset(connection: Connection, sha256: str, total: int) -> int:
-    """Bytes that are there; a file that is there as a whole has none to come."""
+async def _stands(connection: Connection, sha256: str, total: int) -> tuple[int, bool]:
+    """Bytes that are there, and whether the file is: all of its bytes are there a little before, until
+    they are checked and on the disk, and only a whole file has an Upload-Length.
+    """
     try:
         answer = await connection.call("HEAD", f"/v1/uploads/{sha256}")
     except Unknown:
-        return 0
-    return _stated(answer.headers.get("upload-offset"), total)
+        return 0, False
+    return _stated(answer.headers.get("upload-offset"), total), "upload-length" in answer.headers
 
 
 async def _append(
     connection: Connection, sha256: str, total: int, offset: int, size: int, source: Source
 ) -> int:
+    """The new offset; `total` when the file is in."""
     headers = {
         "Upload-Offset": str(offset), "Upload-Length": str(total),
         "Content-Type": "application/offset+octet-stream",

@@ -1,5 +1,6 @@
 import json
 from enum import StrEnum
+from io import StringIO
 
 import pytest
 import yaml
@@ -78,6 +79,27 @@ def test_a_bar_is_silent_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -
             moved(10)
     said = capfd.readouterr()
     assert said.out == said.err == ""
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_sees_bytes_rate_and_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with byte_bar("fashion-edge 1.0.0", 2_000_000, Format.TABLE) as moved:
+        moved(1_000_000)
+    said = terminal.getvalue()
+    assert "fashion-edge 1.0.0" in said
+    assert "1.0/2.0 MB" in said
+    assert ":" in said.rpartition("MB")[2]  # -:--:-- or a time
+    assert capsys.readouterr().out == ""
 
 
 def test_yaml_is_no_python(capsys: pytest.CaptureFixture[str]) -> None:

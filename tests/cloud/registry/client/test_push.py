@@ -15,10 +15,12 @@ from cloud.registry.client.fetch import fetch_bundle
 from cloud.registry.client.push import Plan, ensure_model, parcel_of, plan, push
 from cloud.registry.client.settings import ClientSettings
 from cloud.registry.client.uploads import BytesSource, FileSource, upload
-from cloud.registry.documents import ModelVersion, Origin
+from cloud.registry.documents import ModelVersion, Origin, StoredFile
+from shared.bundle.files import MANIFEST
 from shared.bundle.reader import open_bundle
 from shared.errors import Conflict, NotTrusted, Refused
 from tests.cloud.registry.client.cutting_proxy import cutting_proxy
+from tests.cloud.registry.client.scripted_server import problem, response, scripted
 from tests.cloud.registry.servers import ROOT, RegistryProcess
 from tests.tiny_bundle import write_tiny_bundle
 
@@ -166,6 +168,29 @@ def test_two_who_push_the_same_at_once(registry: RegistryProcess, tmp_path: Path
     asyncio.run(work())
 
 
+def test_bytes_that_are_all_there_are_not_yet_a_file() -> None:
+    async def work() -> None:
+        def head(extra: str) -> bytes:
+            return f"HTTP/1.1 204 x\r\nUpload-Offset: 3\r\n{extra}\r\n".encode()
+
+        busy = problem(Conflict("somebody else is sending it"))
+        answers = [head(""), busy, head(""), head("")]
+        async with (
+            scripted(*answers) as server,
+            RegistryClient([server.url], None, QUICK) as asked,
+        ):
+            await upload(asked.connection, "0" * 64, 3, BytesSource(b"abc"), lambda _: None)
+        assert [method for method, _, _ in server.asked] == ["HEAD", "PATCH", "HEAD", "PATCH"]
+        async with (
+            scripted(head("Upload-Length: 3\r\n")) as server,
+            RegistryClient([server.url], None, QUICK) as asked,
+        ):
+            await upload(asked.connection, "0" * 64, 3, BytesSource(b"abc"), lambda _: None)
+        assert [method for method, _, _ in server.asked] == ["HEAD"]
+
+    asyncio.run(work())
+
+
 def test_another_content_under_the_same_version(registry: RegistryProcess, tmp_path: Path) -> None:
     async def work() -> None:
         async with client(registry) as asked:
@@ -252,17 +277,18 @@ def test_what_nothing_vouches_for_is_not_fetched_along(
     asyncio.run(work())
 
 
-def test_a_manifest_that_is_another_is_refused(registry: RegistryProcess, tmp_path: Path) -> None:
+def test_a_manifest_that_is_another_is_refused(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client(registry) as asked:
-            _, version, _ = await pushed(asked, write_tiny_bundle(tmp_path / "a", name="damaged"))
-            stored = registry.state_dir / "artifacts/sha256" / version.manifest.sha256[:2]
-            (stored / version.manifest.sha256).write_bytes(b"{}")
-            with pytest.raises(Refused):
-                await fetch_bundle(asked, version.manifest, tmp_path / "b", lambda _: None)
-        assert not (tmp_path / "b").exists()
+        wanted = StoredFile(path=MANIFEST, sha256=hashlib.sha256(b"one").hexdigest(), bytes=3)
+        async with (
+            scripted(response(200, b"two")) as server,
+            RegistryClient([server.url], None, QUICK) as asked,
+        ):
+            with pytest.raises(NotTrusted, match="came with another hash"):
+                await fetch_bundle(asked, wanted, tmp_path / "b", lambda _: None)
 
     asyncio.run(work())
+    assert list(tmp_path.iterdir()) == []
 
 
 async def start_push(

@@ -31,12 +31,12 @@ def status(
 ) -> None:
     """Say which registry answers, and whether it is home, a replica, or fenced off.
 
-    Exit codes: 0 it takes what its role takes, 1 it is fenced off, or refuses, 2 wrong usage, 3 it
-    cannot be reached.
+    Exit codes: 0 it takes what its role takes, 1 it is fenced off, its log forked, or it refuses, 2
+    wrong usage, 3 it cannot be reached.
     """
     found = ask(registry, key_file, lambda asked: asked.state())
     show(found, output, lambda out: facts(out, found.name, _facts(found)))
-    if found.role == "fenced":
+    if found.role == "fenced" or found.region.state == "forked":
         raise typer.Exit(Code.REFUSED)
 
 
@@ -83,11 +83,13 @@ def gc(
 
 
 def _facts(found: "RegistryState") -> tuple[tuple[str, object], ...]:
-    head = found.head
+    head, region = found.head, found.region
     return (
-        ("role", found.role), ("home", found.home), ("takes changes", found.writable),
+        ("role", found.role), ("state", f"{region.state}: {region.why}" if region.why else region.state),
+        ("home", found.home), ("takes changes", found.writable),
         ("why not", found.why_read_only), ("epoch", head.epoch), ("entries", head.seq),
         ("head", head.sha256), ("entries behind", found.behind),
+        ("artifacts missing", region.artifacts_missing or None),
     )  # fmt: skip
 
 

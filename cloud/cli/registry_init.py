@@ -34,7 +34,7 @@ online_keys = "keys/online" # a release.pem in there lets the registry release b
 _WHERE = """\
 THE KEYS OF ONE REGISTRY, MADE IN ONE PLACE. THEY MUST NOT STAY IN ONE PLACE.
 Whoever has enough of them decides what every device runs. Move each to where it belongs, and
-delete it here. Nobody can recover a lost one; `docs/registry.md` says what to do then.
+delete it here. Nobody can recover a lost one; `docs/trust.md` says what to do then.
 
 root-1.pem ...     {threshold} of {count} make a new root of trust. Offline (a stick in a safe), each with
                    another person, in another place. Needed once in years.

@@ -33,11 +33,12 @@ ALL = {
 }
 
 
-def examples() -> list[list[str]]:
-    """Every `hybridge` line of the page's code blocks, in words."""
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    lines = "\n".join(blocks).splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.startswith("hybridge ")]
+def examples(page: Path = PAGE) -> list[list[str]]:
+    """Every line of a page's code blocks that asks one of these, in words."""
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    words = [shlex.split(line, comments=True) for line in lines if line.startswith("hybridge ")]
+    return [one for one in words if one[1] in GROUPS]
 
 
 def of(words: list[str]) -> tuple[str, ...]:
@@ -51,7 +52,12 @@ def test_every_command_has_an_example_and_every_example_a_command() -> None:
     assert {of(words) for words in examples()} == set(ALL)
 
 
-@pytest.mark.parametrize("words", examples(), ids=" ".join)
+PAGES = [PAGE, *(PAGE.with_name(f"{name}.md") for name in ("registry", "trust", "regions"))]
+
+
+@pytest.mark.parametrize(
+    "words", [words for page in PAGES for words in examples(page)], ids=" ".join
+)
 def test_an_example_names_options_that_there_are(words: list[str]) -> None:
     command = ALL[of(words)]
     known = {name for parameter in command.params for name in parameter.opts}

@@ -5,6 +5,7 @@ import pytest
 from cloud.registry.replication.role import RegionRole, RoleFile
 from cloud.registry.service import RegistryService
 from shared.errors import InUse, ReadOnly
+from tests.cloud.registry.replication.world import WAIT_S
 
 
 def events(caplog, name):
@@ -155,7 +156,8 @@ def test_two_processes_cannot_run_one_registry(world):
         async with world.running(config):
             other = config.model_copy(update={"api": config.api.model_copy(update={"port": 0})})
             with pytest.raises(ExceptionGroup) as raised:
-                await RegistryService(other, (), lambda _: None).run()
+                async with asyncio.timeout(WAIT_S):
+                    await RegistryService(other, (), lambda _: None).run()
             assert raised.group_contains(InUse)
 
     asyncio.run(scenario())

@@ -32,7 +32,11 @@ def file(tmp_path):
 
 
 def answered(log, after=0, limit=100, wait_s=0.0):
-    return asyncio.run(log.answer(after, limit, wait_s))
+    async def asked():
+        async with asyncio.timeout(20):
+            return await log.answer(after, limit, wait_s)
+
+    return asyncio.run(asked())
 
 
 def test_a_part_of_the_log_is_signed_where_it_ends(file):

@@ -66,11 +66,10 @@ def retire(
             "publish the signed metadata that leaves it out first"
         )
     left = [one.version for one in _released(view, model.name) if one.version != version.version]
-    fallback = left[0] if left else None
     yield c.Retired(
         model=model.name, version=version.version, comment=command.comment,
         trust_version=command.trust_version,
-        current=fallback if model.current == version.version else model.current,
+        current=left[0] if left else None,  # itself, where an older one is retired
     )  # fmt: skip
     yield from cancelled(view, version, "retired")
 

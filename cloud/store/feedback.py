@@ -3,12 +3,13 @@
 Inserting is idempotent by (device, sample). Bounded in rows and bytes: the oldest go first.
 """
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, Engine, Executable, create_engine, delete, event, select
+from sqlalchemy import Connection, Engine, create_engine, delete, event, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import (
     ArgumentError,
@@ -97,8 +98,7 @@ class FeedbackTable:
             return Written(0, 0)
         try:
             with self._engine.begin() as connection:
-                statement = _insert_new(connection.dialect.name)
-                inserted = connection.execute(statement, [_values(row) for row in rows]).rowcount
+                inserted = _insert_new(connection, [_values(row) for row in rows])
                 totals, evicted = self._evict(connection, self._count(connection, self._totals))
         except (IntegrityError, DataError, OverflowError) as error:
             raise Refused(f"feedback row refused: {error}") from error
@@ -165,15 +165,19 @@ class FeedbackTable:
         return _Totals(rows, row_bytes, totals.seq), evicted
 
 
-def _insert_new(dialect: str) -> Executable:
-    if dialect == "postgresql":
-        return postgresql.insert(feedback).on_conflict_do_nothing()
-    return sqlite.insert(feedback).on_conflict_do_nothing()
+def _insert_new(connection: Connection, values: list[dict[str, object]]) -> int:
+    """How many of them were not there."""
+    if connection.dialect.name == "postgresql":  # whose driver does not count rows of many values
+        statement = postgresql.insert(feedback).on_conflict_do_nothing()
+        return len(connection.execute(statement.returning(feedback.c.seq), values).all())
+    return connection.execute(sqlite.insert(feedback).on_conflict_do_nothing(), values).rowcount
 
 
 def _values(row: Feedback) -> dict[str, object]:
     escalation, answer = row.escalation, row.answer
     payload = escalation.payload
+    if math.isnan(escalation.captured_at):  # SQLite would take it for no value, PostgreSQL keeps it
+        raise Refused(f"feedback row refused: sample {escalation.id}: captured_at is no number")
     probabilities = answer.probabilities.astype("<f4").tobytes()
     return {
         "sample_id": escalation.id,

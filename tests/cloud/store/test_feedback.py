@@ -1,4 +1,4 @@
-"""One contract for every database that the store may use; PostgreSQL joins as a parameter."""
+"""One contract for every database that the store may use."""
 
 import sqlite3
 import threading
@@ -14,16 +14,20 @@ from cloud.store.feedback import Bounds, FeedbackTable
 from shared.errors import Malformed, Refused, Unavailable
 from shared.ids import DeviceId
 from tests.cloud.samples import DEVICE, feedback, sample
+from tests.postgres import Postgres
 
 PLENTY = Bounds(rows_max=10_000, bytes_max=10**9)
 Open = Callable[[Bounds], FeedbackTable]
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def open_table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Each call opens the same database again, as another worker would."""
     opened: list[FeedbackTable] = []
-    url = {"sqlite": f"sqlite:///{tmp_path / 'feedback.db'}"}[request.param]
+    url = f"sqlite:///{tmp_path / 'feedback.db'}"
+    if request.param == "postgresql":
+        postgres: Postgres = request.getfixturevalue("postgres")
+        url = postgres.new_database()
 
     def open_it(bounds: Bounds) -> FeedbackTable:
         table = FeedbackTable(url, bounds)

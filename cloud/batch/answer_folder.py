@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from cloud.batch.durable_file import write_whole
 from cloud.batch.job import Job
 from cloud.batch.journal import Entry, Journal, Part
+from shared.disk import write_whole
 from shared.errors import Unavailable
 
 SUCCESS = "_SUCCESS.json"
@@ -77,8 +77,4 @@ class AnswerFolder:
         self._write(name, (json.dumps(summary, indent=1) + "\n").encode())
 
     def _write(self, name: str, content: bytes) -> None:
-        try:
-            write_whole(self._path / name, content)
-        except OSError as error:
-            where = f"{self._path / name}: {error.strerror}"
-            raise Unavailable(f"{where}; free the disk and run again") from error
+        write_whole(self._path / name, content)

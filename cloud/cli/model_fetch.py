@@ -58,8 +58,8 @@ def signature_beside(bundle: Path) -> Path:
 
 
 async def _signature(asked: "RegistryClient", version: "ModelVersion", target: Path) -> Path | None:
-    from cloud.batch.durable_file import write_whole
     from cloud.registry.client.signing import bundle_signature
+    from shared.disk import write_whole
 
     if version.state != "released":
         return None

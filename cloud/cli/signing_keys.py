@@ -44,12 +44,11 @@ def signers_from(paths: list[Path] | None, password_file: Path | None) -> "list[
 
 def save(folder: Path, role: str, content: bytes) -> Path:
     """Write metadata as TUF names it, `3.targets.json`; an older draft of it is replaced."""
-    from cloud.batch.durable_file import write_whole
     from cloud.registry.trust.edits import read
+    from shared.disk import write_whole
     from shared.trust.names import file_name
 
     path = folder / file_name(role, read(content, role, role).signed.version)
-    folder.mkdir(parents=True, exist_ok=True)
     write_whole(path, content)
     return path
 

@@ -22,11 +22,12 @@ from shared.bundle.files import MANIFEST
 from shared.bundle.manifest import File, Manifest
 from shared.bundle.reader import parse_manifest
 from shared.delta.decoder import apply
+from shared.disk import NoRoom, sync_folder, writing
 from shared.errors import HybridgeError, Malformed, Refused
 from shared.fetching.attempts import Patience, fetch_from
 from shared.fetching.backoff import Jitter
 from shared.fetching.pace import Pace
-from shared.fetching.partial import NoRoom, beside, discard, sync_folder, writing
+from shared.fetching.partial import beside, discard
 from shared.fetching.transfer import Progress, is_file
 
 log = logging.getLogger(__name__)

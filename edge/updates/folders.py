@@ -18,8 +18,8 @@ from edge.updates.release import Release
 from edge.updates.state import State
 from shared.bundle.files import MANIFEST
 from shared.bundle.reader import Bundle, open_bundle, parse_manifest
+from shared.disk import sync_folder, writing
 from shared.errors import HybridgeError, NotTrusted
-from shared.fetching.partial import sync_folder, writing
 
 _MANIFEST_BYTES_MAX = 4 * 1024 * 1024
 

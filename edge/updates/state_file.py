@@ -13,8 +13,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from edge.updates.state import State
+from shared.disk import sync_folder, writing
 from shared.errors import Malformed
-from shared.fetching.partial import sync_folder, writing
 
 log = logging.getLogger(__name__)
 

@@ -35,8 +35,8 @@ from edge.updates.release import Release
 from edge.updates.settings import UpdateSettings
 from edge.updates.shadow import Trial
 from edge.updates.state import State
+from shared.disk import NoRoom
 from shared.errors import HybridgeError, Malformed, NotTrusted, Refused, TooLarge, Unavailable
-from shared.fetching.partial import NoRoom
 
 log = logging.getLogger(__name__)
 

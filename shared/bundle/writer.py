@@ -11,6 +11,7 @@ import zstandard
 
 from shared.bundle.files import MANIFEST, FolderFiles
 from shared.bundle.reader import Bundle, open_bundle, verify
+from shared.disk import sync_folder
 from shared.errors import InUse, Malformed, Unavailable
 
 _LEVEL = 12
@@ -88,7 +89,7 @@ def _write_compressed(pieces: list[bytes], archive: Path) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    _sync_folder(archive.parent)
+    sync_folder(archive.parent)
 
 
 def _write_folder(bundle: Bundle, target: Path) -> None:
@@ -103,22 +104,14 @@ def _write_folder(bundle: Bundle, target: Path) -> None:
                 os.fsync(file.fileno())
         partial.chmod(0o755)
         for folder in [partial, *(entry for entry in partial.rglob("*") if entry.is_dir())]:
-            _sync_folder(folder)
+            sync_folder(folder)
         partial.rename(target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _cannot_write(path: Path, error: OSError) -> Unavailable:
     said = error.strerror or str(error)
     return Unavailable(f"{path}: cannot write it: {said}; make room or choose another place")
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,22 +4,17 @@ Beside the target `model.onnx` lie `model.onnx.partial` and, for If-Range, `mode
 kill -9 the bytes that are there are hashed again: what a process knew is not believed, the file is.
 """
 
-import errno
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from shared.errors import NotTrusted, Overloaded, Unavailable
+from shared.disk import sync_folder, writing
+from shared.errors import NotTrusted
 
 _PIECE = 1024 * 1024
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-
-
-class NoRoom(Overloaded):
-    """The disk, a quota or a size limit is full: trying again at once changes nothing."""
 
 
 class Partial:
@@ -118,27 +113,3 @@ def discard(target: Path) -> None:
     for suffix in (".partial", ".etag"):
         with suppress(OSError):
             beside(target, suffix).unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in it durable. Raises `Unavailable`."""
-    with writing(folder):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Translate what the file system says: `NoRoom` for that, else `Unavailable`."""
-    try:
-        yield
-    except OSError as error:
-        said = error.strerror or str(error)
-        if error.errno in _NO_ROOM:
-            raise NoRoom(f"{path}: no room to write it: {said}; free space on its disk") from error
-        raise Unavailable(
-            f"{path}: cannot write it: {said}; fix its folder's rights or disk"
-        ) from error

@@ -1,15 +1,13 @@
 """The trusted metadata of one device, on its disk: refreshed over any transport, read offline."""
 
 import asyncio
-import contextlib
 import logging
-import os
-import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shared.disk import write_whole
 from shared.errors import TooLarge, Unavailable, Unknown
 from shared.trust.last_chain import BYTES_MAX as CHAIN_BYTES_MAX
 from shared.trust.last_chain import chain_name
@@ -112,7 +110,7 @@ class TrustStore:
         try:
             found = [path.name for path in self._folder.glob("*.root.json")]
         except OSError as error:
-            raise _cannot("read", self._folder, error) from error
+            raise _unreadable(self._folder, error) from error
         numbers = sorted(int(number) for name in found if (number := name[:-10]).isdecimal())
         return [file_name("root", number) for number in numbers[-ROOTS_MAX:]]
 
@@ -124,30 +122,10 @@ class TrustStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _cannot("read", path, error) from error
+            raise _unreadable(path, error) from error
 
     def _write(self, name: str, content: bytes) -> None:
-        """Whole or not at all, whatever fails when."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            number, partial = tempfile.mkstemp(dir=self._folder, prefix=f".{name}.")
-            try:
-                with os.fdopen(number, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(partial).replace(self._folder / name)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    Path(partial).unlink()
-                raise
-            folder = os.open(self._folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            raise _cannot("write", self._folder / name, error) from error
+        write_whole(self._folder / name, content)
 
 
 def _advance(steps: "Walk", answer: bytes | None) -> "Want | Keep | Trusted":
@@ -164,6 +142,6 @@ def _role(name: str) -> str:
     return "root" if name.endswith(".root.json") else name.removesuffix(".json")
 
 
-def _cannot(what: str, path: Path, error: OSError) -> Unavailable:
+def _unreadable(path: Path, error: OSError) -> Unavailable:
     said = error.strerror or str(error)
-    return Unavailable(f"{path}: cannot {what} it: {said}; see to the disk, then try again")
+    return Unavailable(f"{path}: cannot read it: {said}; see to the disk, then try again")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cloud.registry.artifacts.blobs import Stored, is_sha256, key
+from shared.disk import sync_folder
 from shared.errors import Unavailable, Unknown
 
 _PART = 1 << 20
@@ -134,15 +135,6 @@ def make_folder(folder: Path) -> None:
     make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
     sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in it durable. Raises `OSError`."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from cloud.registry.documents import ModelVersion, StoredFile
 from shared.bundle.files import MANIFEST
 from shared.bundle.manifest import Manifest
 from shared.bundle.reader import parse_manifest
+from shared.disk import sync_folder
 from shared.errors import InUse, Malformed, NotTrusted, Unavailable
 from shared.fetching.attempts import Patience, fetch_from
-from shared.fetching.partial import sync_folder
 from shared.fetching.transfer import Progress
 
 _MANIFEST_BYTES_MAX: Final = 4 * 1024 * 1024

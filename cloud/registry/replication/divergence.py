@@ -9,10 +9,10 @@ from cloud.registry.documents import Entry, Head
 from cloud.registry.replication.change_log import Log
 from cloud.registry.replication.fork_search import ForkSearch
 from cloud.registry.replication.peer import Peer
-from cloud.registry.replication.role import write_whole
 from cloud.registry.replication.signed_heads import is_signed
 from cloud.registry.replication.trusted_root import TrustedRoot
 from cloud.registry.replication.verdict import Fits, Unfit, judge
+from shared.disk import write_whole
 from shared.errors import NotTrusted, Unavailable
 
 _BATCH = 500

@@ -19,7 +19,7 @@ from cloud.registry.replication import replication
 from cloud.registry.replication.before_promotion import Circumstances, losses, never
 from cloud.registry.replication.one_at_a_time import one_at_a_time
 from cloud.registry.replication.peer import Peer, read_key
-from cloud.registry.replication.role import RegionRole, RoleFile, write_whole
+from cloud.registry.replication.role import RegionRole, RoleFile
 from cloud.registry.replication.role_settings import current_role, followed
 from cloud.registry.replication.settings import HomeSettings
 from cloud.registry.replication.signed_heads import SignedHeadFile
@@ -29,6 +29,7 @@ from cloud.registry.trust.ceremony import ROOT_DAYS
 from cloud.registry.trust.edits import Holders
 from cloud.registry.trust.keys import create_key, load_signer, load_signers, read_password
 from cloud.registry.trust.repository import Repository
+from shared.disk import write_whole
 from shared.errors import Conflict, HybridgeError, Malformed, NotTrusted
 from shared.trust.chain import Chain, epoch_of
 from shared.trust.tuf_api import CryptoSigner, Root

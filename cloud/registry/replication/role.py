@@ -1,7 +1,6 @@
 """Which role this registry has, in one file that is replaced whole: a restart comes up as it says."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 from cloud.registry.documents import Document
 from cloud.registry.replication.settings import BaseUrl
 from shared.config import in_words
+from shared.disk import write_whole
 from shared.errors import Malformed, Unavailable
 
 RoleName = Literal["home", "replica", "fenced"]
@@ -60,25 +60,3 @@ class RoleFile:
     def write(self, role: RegionRole) -> None:
         """Stands a power cut. Raises `Unavailable`."""
         write_whole(self.path, json.dumps(role.model_dump(mode="json"), indent=1).encode() + b"\n")
-
-
-def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file, or leave it as it was; `durable`: it stands a power cut. Raises `Unavailable`."""
-    beside = path.with_name(path.name + ".new")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with beside.open("wb") as file:
-            file.write(content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        beside.replace(path)
-        if not durable:
-            return
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise Unavailable(f"{path}: {error.strerror}") from error

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from cloud.registry.documents import Document, Head
 from cloud.registry.replication.log_answer import LogAnswer, Signature
-from cloud.registry.replication.role import write_whole
 from cloud.registry.replication.trusted_root import TrustedRoot
 from cloud.registry.trust.heads import verify_head
+from shared.disk import write_whole
 from shared.errors import Refused, Unavailable
 
 _BYTES_MAX = 16 * 1024

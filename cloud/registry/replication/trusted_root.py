@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from cloud.registry.replication.role import write_whole
+from shared.disk import write_whole
 from shared.errors import Malformed, Refused, Unavailable
 from shared.trust.chain import Chain, epoch_of
 

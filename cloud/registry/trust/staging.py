@@ -6,7 +6,7 @@ It is no part of the log: after a promotion people hand it in again.
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloud.batch.durable_file import write_whole
+from shared.disk import write_whole
 from shared.errors import Overloaded, Unavailable
 from shared.trust.names import bytes_max, parse_role
 
@@ -31,15 +31,11 @@ class Staging:
     def write(self, role: str, content: bytes) -> None:
         """Raises `Overloaded` when too many wait, `Unavailable`."""
         path = self._path(role)
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not path.exists() and len(list(self.folder.glob("*.json"))) >= self.files_max:
-                raise Overloaded(
-                    f"{self.files_max} files wait for signatures already; discard some of them"
-                )
-            write_whole(path, content)
-        except OSError as error:
-            raise Unavailable(f"{path}: {error.strerror}") from error
+        if role not in (waiting := self.read()) and len(waiting) >= self.files_max:
+            raise Overloaded(
+                f"{self.files_max} files wait for signatures already; discard some of them"
+            )
+        write_whole(path, content)
 
     def remove(self, role: str) -> None:
         """One that is not there is fine. Raises `Unavailable`."""

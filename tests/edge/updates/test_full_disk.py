@@ -12,7 +12,7 @@ from aiohttp import web
 from edge.updates import state_file
 from edge.updates.release import Release
 from edge.updates.state import first_state
-from shared.fetching.partial import NoRoom
+from shared.disk import NoRoom
 from tests.edge.stand_in_cloud import a_sample
 from tests.edge.updates.station import WAIT_S, bundle, device, station
 from tests.edge.updates.test_kill import with_big_card

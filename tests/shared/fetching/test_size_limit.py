@@ -9,7 +9,7 @@ from shared.fetching.partial import beside
 _PROGRAM = """
 import asyncio, os, resource, sys
 from pathlib import Path
-from shared.fetching.partial import NoRoom
+from shared.disk import NoRoom
 from shared.fetching.session import open_session
 from shared.fetching.settings import Server
 from shared.fetching.transfer import fetch_file

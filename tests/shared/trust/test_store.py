@@ -176,7 +176,7 @@ def test_a_disk_that_is_full_is_unavailable_and_leaves_no_litter(
     before = sorted(folder.iterdir())
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
-        with pytest.raises(Unavailable, match="No space left on device; see to the disk"):
+        with pytest.raises(Unavailable, match="No space left on device; free space"):
             asyncio.run(versions(device, site))
     assert sorted(folder.iterdir()) == before
     assert asyncio.run(versions(device, site)) == ["1.1.0", "1.0.0"]

@@ -1,9 +1,9 @@
 import pytest
 
-from cloud.registry.replication.role import RegionRole, RoleFile, write_whole
+from cloud.registry.replication.role import RegionRole, RoleFile
 from cloud.registry.replication.role_settings import current_role, followed
 from cloud.registry.replication.settings import HomeSettings, PeerSettings
-from shared.errors import Malformed, Unavailable
+from shared.errors import Malformed
 
 HOME = HomeSettings(urls=("http://home", "http://other"), root="root.json")
 
@@ -26,15 +26,6 @@ def test_a_damaged_role_is_never_guessed(tmp_path, content):
     file.path.write_bytes(content)
     with pytest.raises(Malformed, match=r"role\.json"):
         file.read()
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "a"
-    write_whole(path, b"old")
-    (tmp_path / "a.new").mkdir()  # it cannot be written beside
-    with pytest.raises(Unavailable):
-        write_whole(path, b"new")
-    assert path.read_bytes() == b"old"
 
 
 def test_a_home_that_rejoined_follows_whom_it_was_told(tmp_path):

@@ -77,6 +77,7 @@ def rejoin(
         list[str] | None,
         typer.Option(metavar="URL", help="The new home. Default: as it was told when fenced."),
     ] = None,
+    dry_run: DryRun = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Make a fenced home, or a replica whose log forked, a replica again; with it stopped.
@@ -89,16 +90,19 @@ def rejoin(
 
     with ending():
         settings = _settings(config)
-        found = asyncio.run(run(settings, home or (), datetime.now(UTC)))
+        found = asyncio.run(run(settings, home or (), datetime.now(UTC), is_dry_run=dry_run))
     tree = {
         "home": found.home, "fork_entry": found.fork_seq, "entries_aside": found.entries,
         "aside": found.divergent and str(found.divergent),
         "old_catalog": found.catalog and str(found.catalog),
     }  # fmt: skip
-    line = f"{settings.name} follows {found.home}; its logs agree up to entry {found.fork_seq}"
+    follows = "would follow" if dry_run else "follows"
+    line = f"{settings.name} {follows} {found.home}; the logs agree up to entry {found.fork_seq}"
     show(tree, output, lambda out: out.print(line, soft_wrap=True))
     if found.divergent:
         say(f"{found.entries} entries that only this registry had: {found.divergent}")
+    elif dry_run and found.entries:
+        say(f"{found.entries} entries that only this registry has would be written aside")
 
 
 def _settings(path: Path) -> "RegistryConfig":

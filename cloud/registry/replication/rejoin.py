@@ -36,9 +36,11 @@ class Rejoined:
     catalog: Path | None  # where the old catalog lies now
 
 
-async def rejoin(config: RegistryConfig, homes: Sequence[str], now: datetime) -> Rejoined:
+async def rejoin(
+    config: RegistryConfig, homes: Sequence[str], now: datetime, *, is_dry_run: bool = False
+) -> Rejoined:
     """With this registry stopped. `homes`: the new home's URLs, first the one to ask; empty: whom
-    it was told when it was fenced.
+    it was told when it was fenced. `is_dry_run`: only find out what would be.
 
     Raises `Conflict` (this is a home that nobody took over from), `Unavailable` (the new home does
     not answer), `NotTrusted`, `Malformed`, `InUse`.
@@ -70,6 +72,8 @@ async def rejoin(config: RegistryConfig, homes: Sequence[str], now: datetime) ->
                         "root of a higher one: promote that one first (hybridge registry promote)"
                     )
                 fork = await fork_of(catalog, peer, root)
+            if is_dry_run:
+                return Rejoined(urls[0], fork, None, head.seq - fork, None)
             divergent, entries = None, 0
             if fork < head.seq:
                 divergent, entries = await asyncio.to_thread(write_aside, catalog, fork, folder)

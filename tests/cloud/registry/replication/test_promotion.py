@@ -214,7 +214,9 @@ def test_a_forked_replica_rejoins_and_has_the_homes_log(world):
         await world.scribble(replica, "only-here")
         async with world.home():
             await world.write("home", "only-there")
+            would = await rejoin(replica, (), datetime.now(UTC), is_dry_run=True)
             done = await rejoin(replica, (), datetime.now(UTC))
+            assert (would.entries, would.fork_seq) == (1, done.fork_seq)  # and it was all there yet
             assert done.entries == 1
             assert done.catalog is not None
             assert done.catalog.exists()

@@ -3,9 +3,6 @@
 What `shared.imaging` reads, and `.npz`: of its arrays the one that fits the model.
 """
 
-import zipfile
-import zlib
-from io import BytesIO
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -14,6 +11,7 @@ from numpy.typing import NDArray
 from shared.errors import Malformed, TooLarge
 from shared.imaging.decode import FILE_BYTES_MAX, decode_samples
 from shared.imaging.npy import parse_npy
+from shared.imaging.npz import unpack_npz
 
 _ZIP = b"PK\x03\x04"
 _MEMBERS_MAX = 64
@@ -51,19 +49,7 @@ def rows_expected(name: str, size_bytes: int, row_bytes: int) -> int:
 
 
 def _arrays(content: bytes, name: str) -> dict[str, NDArray[np.generic]]:
-    try:
-        with zipfile.ZipFile(BytesIO(content)) as packed:
-            members = packed.infolist()
-            if len(members) > _MEMBERS_MAX:
-                raise TooLarge(f"{name}: {len(members)} arrays; at most {_MEMBERS_MAX}")
-            if (unpacked := sum(member.file_size for member in members)) > FILE_BYTES_MAX:
-                raise TooLarge(f"{name}: unpacks to {unpacked} bytes; at most {FILE_BYTES_MAX}")
-            return {
-                member.filename: parse_npy(packed.read(member), f"{name}: {member.filename[:80]}")
-                for member in members
-            }
-    except (
-        zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError,
-        ValueError,
-    ) as error:  # fmt: skip
-        raise Malformed(f"{name}: not a readable .npz file: {str(error)[:120]}") from error
+    unpacked = unpack_npz(content, name, bytes_max=FILE_BYTES_MAX, arrays_max=_MEMBERS_MAX)
+    return {
+        member: parse_npy(array, f"{name}: {member[:80]}") for member, array in unpacked.items()
+    }

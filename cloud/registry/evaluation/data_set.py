@@ -3,24 +3,21 @@
 `inputs` [N, ...] of a plain number type, `labels` integers [N], maybe `slices` text [N].
 """
 
-import lzma
 import re
-import struct
-import zipfile
-import zlib
 from dataclasses import dataclass, field
-from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.bundle.manifest import Manifest
-from shared.errors import Malformed, TooLarge
+from shared.errors import Malformed
 from shared.imaging.npy import parse_npy
+from shared.imaging.npz import unpack_npz
 
 BYTES_MAX = 512 * 1024**2
 SLICES_MAX = 1000
 _SLICE_LENGTH_MAX = 64
+_ARRAYS_MAX = 8  # so few are read to say that they are too many
 _MEMBERS = ({"inputs.npy", "labels.npy"}, {"inputs.npy", "labels.npy", "slices.npy"})
 _TEXT_HEADER = re.compile(
     rb"\x93NUMPY\x01\x00[\x00-\xff]{2}\{'descr': '<U([0-9]{1,3})', 'fortran_order': (?:True|False), "
@@ -91,24 +88,10 @@ def check_fits(data: EvaluationData, manifest: Manifest, where: str, rows_min: i
 
 
 def _members(content: bytes, where: str, bytes_max: int) -> dict[str, bytes]:
-    try:
-        with zipfile.ZipFile(BytesIO(content)) as packed:
-            members = packed.infolist()
-            _refuse_members(members, where, bytes_max)
-            return {member.filename: packed.read(member) for member in members}
-    except (
-        zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError,
-        zlib.error, lzma.LZMAError, struct.error,
-    ) as error:  # fmt: skip
-        raise Malformed(f"{where}: not a readable .npz file: {error}") from error
-
-
-def _refuse_members(members: list[zipfile.ZipInfo], where: str, bytes_max: int) -> None:
-    names = [member.filename for member in members]
-    if set(names) not in _MEMBERS or len(set(names)) != len(names):
+    found = unpack_npz(content, where, bytes_max=bytes_max, arrays_max=_ARRAYS_MAX)
+    if set(found) not in _MEMBERS:
         raise Malformed(f"{where}: must hold `inputs`, `labels` and maybe `slices`, nothing else")
-    if (total := sum(member.file_size for member in members)) > bytes_max:
-        raise TooLarge(f"{where}: unpacks to {total} bytes; at most {bytes_max} are accepted")
+    return found
 
 
 def _slices(content: bytes, where: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from shared.engines.batches import BatchCheck, sole_input
 from shared.engines.engine import Absent, Available, OpenOptions, Session, TensorInfo
+from shared.engines.external_data import refuse_external_data
 from shared.errors import Malformed, Unavailable
 
 _PROVIDERS = {
@@ -85,6 +86,7 @@ class OnnxRuntimeEngine:
                     f"onnxruntime has no {device} provider here; install the onnxruntime package "
                     "that brings it, or ask for CPU"
                 )
+        refuse_external_data(artifact, options.where)
         settings = module.SessionOptions()
         settings.intra_op_num_threads = options.threads
         settings.inter_op_num_threads = 1

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shared.engines.batches import BatchCheck, sole_input
 from shared.engines.engine import Absent, Available, OpenOptions, Session, TensorInfo
+from shared.engines.external_data import refuse_external_data
 from shared.errors import Malformed, Unavailable
 
 _SENDER = "openvino_telemetry"
@@ -65,6 +66,7 @@ class OpenVinoEngine:
         except (ImportError, OSError, RuntimeError) as error:
             raise Unavailable(_missing(error)) from error
         self._refuse_absent_device(tuple(core.available_devices))
+        refuse_external_data(artifact, options.where)
         try:
             model = core.read_model(artifact)
         except Exception as error:

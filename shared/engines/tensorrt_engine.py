@@ -19,6 +19,7 @@ from shared.engines.batches import BatchCheck, sole_input
 from shared.engines.cuda_driver import CudaDevice, Device
 from shared.engines.engine import Absent, Available, OpenOptions, Session, TensorInfo
 from shared.engines.engine_cache import CacheKey, load_compiled, store_compiled
+from shared.engines.external_data import refuse_external_data
 from shared.errors import Malformed, TooLarge, Unavailable
 
 _WORKSPACE_BYTES = 1 << 30
@@ -71,6 +72,7 @@ class TensorRtEngine:
             return Absent(str(error))
 
     def open(self, artifact: bytes, options: OpenOptions) -> Session:
+        refuse_external_data(artifact, options.where)
         trt = self._load()
         device = self._device()
         try:

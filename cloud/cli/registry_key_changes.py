@@ -12,11 +12,12 @@ from cloud.cli.output import Format, Output, say, show
 from cloud.cli.registry_session import DryRun, Registry, ask, ending
 from cloud.cli.signing_keys import (
     PasswordFile,
+    Save,
     SignWith,
-    save,
     signers_from,
     tree_of,
 )
+from cloud.cli.signing_keys import save as save_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
     from cloud.registry.trust.edits import Holders
     from shared.trust.tuf_api import CryptoSigner
 
-SaveTo = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="FOLDER",
-        help="Write what is signed there instead of handing it in: for others to sign, too.",
-    ),
-]
 To = Annotated[list[Path], typer.Option("--to", metavar="KEY.pub", help="May sign it; may repeat.")]
 Threshold = Annotated[int, typer.Option(min=1, max=32, help="So many of them must sign.")]
 Believed = Annotated[
@@ -52,7 +45,7 @@ def delegate(
     sign_with: SignWith = None,
     password_file: PasswordFile = None,
     days: Believed = None,
-    save_to: SaveTo = None,
+    save: Save = None,
     registry: Registry = None,
     key_file: KeyFile = None,
     dry_run: DryRun = False,
@@ -74,7 +67,7 @@ def delegate(
 
         return with_delegation(before, dict.fromkeys(model, holders), now, days or TARGETS_DAYS)
 
-    _change("targets", edit, sign_with, password_file, save_to, registry, key_file, dry_run, output)
+    _change("targets", edit, sign_with, password_file, save, registry, key_file, dry_run, output)
 
 
 def rotate(
@@ -87,7 +80,7 @@ def rotate(
     sign_with: SignWith = None,
     password_file: PasswordFile = None,
     days: Believed = None,
-    save_to: SaveTo = None,
+    save: Save = None,
     registry: Registry = None,
     key_file: KeyFile = None,
     dry_run: DryRun = False,
@@ -110,7 +103,7 @@ def rotate(
 
         return next_root(before, now, days or ROOT_DAYS, holders={role: holders})
 
-    _change("root", edit, sign_with, password_file, save_to, registry, key_file, dry_run, output)
+    _change("root", edit, sign_with, password_file, save, registry, key_file, dry_run, output)
 
 
 def renew(
@@ -119,7 +112,7 @@ def renew(
     sign_with: SignWith = None,
     password_file: PasswordFile = None,
     days: Believed = None,
-    save_to: SaveTo = None,
+    save: Save = None,
     registry: Registry = None,
     key_file: KeyFile = None,
     dry_run: DryRun = False,
@@ -139,7 +132,7 @@ def renew(
             return next_root(before, now, days or ROOT_DAYS)
         return renewed(before, role, now, days or TARGETS_DAYS)
 
-    _change(role, edit, sign_with, password_file, save_to, registry, key_file, dry_run, output)
+    _change(role, edit, sign_with, password_file, save, registry, key_file, dry_run, output)
 
 
 def _holders(paths: list[Path], threshold: int) -> "Holders":
@@ -203,7 +196,7 @@ def _show_draft(role: str, content: bytes, folder: Path | None, output: Format) 
     from cloud.registry.trust.edits import read
 
     with ending():
-        path = None if folder is None else save(folder, role, content)
+        path = None if folder is None else save_metadata(folder, role, content)
         metadata = read(content, role, role)
     tree = {
         "dry_run": folder is None, "role": role, "version": metadata.signed.version,

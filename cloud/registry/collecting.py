@@ -27,7 +27,7 @@ class Collecting:
             registry = self._registry
             # what is needed is asked after `now`: whatever is pushed since then is young
             now = registry.now()
-            needed = await registry.read(registry.catalog.needed_artifacts)
+            needed = await registry.read(registry.catalog.needed_artifacts, now)
             found = await registry.artifacts.collect(needed, dry_run=dry_run, now=now)
         if not dry_run:
             self._metrics.collected_bytes.inc(found.freed_bytes)

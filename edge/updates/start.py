@@ -47,18 +47,6 @@ def open_active(state_dir: Path, factory: Path, opener: Callable[[Path], T]) -> 
     return _first_that_opens(folders, stored, home, opener)
 
 
-def active_bundle(state_dir: Path, factory: Path) -> Path:
-    """The path of the bundle to run, verified; see `open_active`, which also sees whether an engine
-    takes it.
-    """
-
-    def opener(path: Path) -> Path:
-        open_bundle(path)
-        return path
-
-    return open_active(state_dir, factory, opener)
-
-
 def load_state(folders: Folders, served: Bundle) -> State:
     """Where the update stands, for a process in which `served` answers already."""
     stored = state_file.load(folders.root)

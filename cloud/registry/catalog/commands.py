@@ -13,7 +13,6 @@ from cloud.registry.documents import (
     Gate,
     Hardware,
     Origin,
-    ReplicaState,
     StoredFile,
 )
 from shared.bundle.manifest import Manifest
@@ -163,13 +162,6 @@ class Promote:
 
     epoch: int
     comment: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReportReplica:
-    """Not in the log: a replica's state, as it said it."""
-
-    replica: ReplicaState
 
 
 Command = (

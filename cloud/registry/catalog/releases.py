@@ -10,14 +10,10 @@ from cloud.registry.catalog.states import ENDS, Event, after
 from cloud.registry.catalog.view import View
 from cloud.registry.documents import Model, ModelVersion, State
 from shared.errors import Conflict
+from shared.trust.names import model_role
 
 KEPT: Final = 2
 """Releases before the current one that stay: devices fall back to either."""
-
-
-def trust_role(model: str) -> str:
-    """Of the metadata that names this model's releases."""
-    return f"model-{model}"
 
 
 def release(
@@ -36,7 +32,7 @@ def release(
         )
     if lacks := missing(
         version, model, view.evaluation(version.evaluation or ""),
-        trust=view.trust(trust_role(model.name), command.trust_version) is not None,
+        trust=view.trust(model_role(model.name), command.trust_version) is not None,
         backbone=_backbone_state(version, view),
     ):  # fmt: skip
         raise Conflict(f"{what} cannot be released: {'; '.join(lacks)}")
@@ -60,9 +56,9 @@ def retire(
     """Devices may run it: retiring is how they are called back. Raises `Conflict`."""
     what = f"{model.name} {version.version}"
     after(version.state, Event.RETIRED, what)
-    if view.trust(trust_role(model.name), command.trust_version) is None:
+    if view.trust(model_role(model.name), command.trust_version) is None:
         raise Conflict(
-            f"{what}: version {command.trust_version} of {trust_role(model.name)} is not published; "
+            f"{what}: version {command.trust_version} of {model_role(model.name)} is not published; "
             "publish the signed metadata that leaves it out first"
         )
     left = [one.version for one in _released(view, model.name) if one.version != version.version]

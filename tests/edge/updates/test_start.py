@@ -8,7 +8,7 @@ import pytest
 from edge.updates import state_file
 from edge.updates.folders import Folders, factory_release
 from edge.updates.release import Release
-from edge.updates.start import active_bundle, open_active
+from edge.updates.start import open_active
 from edge.updates.state import State, first_state
 from shared.bundle.reader import open_bundle
 from shared.errors import Malformed, Unavailable
@@ -48,7 +48,7 @@ class Setup:
         path.write_bytes(content)
 
     def start(self) -> str:
-        return open_bundle(active_bundle(self.state_dir, self.factory)).manifest.version
+        return open_active(self.state_dir, self.factory, open_bundle).manifest.version
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_active_version_is_opened(setup: Setup) -> None:
 
 def test_without_a_state_the_factory_bundle_is(tmp_path: Path) -> None:
     factory = write_tiny_bundle(tmp_path / "factory")
-    assert active_bundle(tmp_path / "state", factory) == factory
+    assert open_active(tmp_path / "state", factory, lambda path: path) == factory
 
 
 def test_damaged_versions_are_passed_over_one_after_the_other(setup: Setup) -> None:

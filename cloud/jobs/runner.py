@@ -13,7 +13,6 @@ from random import Random
 from typing import Protocol
 
 from cloud.jobs import claims
-from cloud.jobs.backoff import pause_s
 from cloud.jobs.commits import Commits
 from cloud.jobs.counts import JobCounts
 from cloud.jobs.database import Transaction
@@ -21,6 +20,7 @@ from cloud.jobs.pull import Pull
 from cloud.jobs.record import Claimed, Failure, JobId, Reason
 from cloud.jobs.settings import JobSettings
 from cloud.jobs.sweep import Swept, sweep
+from shared.backoff import pause_s
 from shared.errors import DeadlineMissed, HybridgeError, Unavailable
 from shared.logs import OncePer
 from shared.oip.body import Encoded

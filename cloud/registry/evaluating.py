@@ -8,7 +8,6 @@ import random
 import sys
 from asyncio.subprocess import PIPE, Process
 
-from cloud.jobs.backoff import pause_s
 from cloud.registry.api.metrics import RegistryMetrics
 from cloud.registry.artifacts.artifacts import Artifacts
 from cloud.registry.catalog.catalog import Catalog
@@ -16,6 +15,7 @@ from cloud.registry.config import RegistryConfig
 from cloud.registry.evaluation.evaluator import run_evaluator
 from cloud.registry.settings import Evaluators
 from cloud.registry.store.database import RegistryDatabase
+from shared.backoff import pause_s
 
 log = logging.getLogger(__name__)
 

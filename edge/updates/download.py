@@ -18,6 +18,7 @@ from edge.updates.folders import Folders
 from edge.updates.plan import DeltaOffer, best_delta, files_of, lacking_bytes
 from edge.updates.registry import Registry
 from edge.updates.release import Release
+from shared.backoff import Jitter
 from shared.bundle.files import MANIFEST
 from shared.bundle.manifest import File, Manifest
 from shared.bundle.reader import parse_manifest
@@ -25,7 +26,6 @@ from shared.delta.decoder import apply
 from shared.disk import NoRoom, sync_folder, writing
 from shared.errors import HybridgeError, Malformed, Refused
 from shared.fetching.attempts import Patience, fetch_from
-from shared.fetching.backoff import Jitter
 from shared.fetching.pace import Pace
 from shared.fetching.partial import beside, discard
 from shared.fetching.transfer import Progress, is_file

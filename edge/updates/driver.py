@@ -30,9 +30,9 @@ from edge.updates.release import Release
 from edge.updates.reports import Reporter
 from edge.updates.state import State
 from edge.updates.work import Serving, Work
+from shared.backoff import Jitter, pause_s
 from shared.disk import NoRoom
 from shared.errors import HybridgeError, Unavailable
-from shared.fetching.backoff import Jitter, pause_s
 
 log = logging.getLogger(__name__)
 

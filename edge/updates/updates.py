@@ -32,10 +32,10 @@ from edge.updates.settings import UpdateSettings
 from edge.updates.start import load_state
 from edge.updates.status import UpdateStatus, status_of
 from edge.updates.work import Serving, Work
+from shared.backoff import Jitter, pause_s
 from shared.bundle.reader import open_bundle
 from shared.errors import Conflict, HybridgeError, Unavailable, Unknown
 from shared.fetching.attempts import Patience
-from shared.fetching.backoff import Jitter, pause_s
 from shared.fetching.pace import Pace
 from shared.fetching.session import open_session
 from shared.trust.store import TrustStore

@@ -8,23 +8,18 @@ is delayed with full jitter (Brooker 2015, "Exponential Backoff And Jitter").
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from edge.journal.rows import Waiting
 from edge.uplink.budget import Bucket
 from edge.uplink.ranked import Ranked
+from shared.backoff import Jitter
 from shared.ids import SampleId
 
 NO_SUBSCRIBER = 0x10
 NEVER = frozenset({0x87, 0x99})  # not authorized; payload format invalid
 _ERROR = 0x80
 _DOUBLINGS_MAX = 20
-
-
-class Jitter(Protocol):
-    """What the sender asks of `random.Random`."""
-
-    def uniform(self, a: float, b: float) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)

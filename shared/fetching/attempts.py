@@ -10,9 +10,9 @@ from pathlib import Path
 
 import aiohttp
 
+from shared.backoff import Jitter, pause_s
 from shared.disk import NoRoom
 from shared.errors import Disconnected, Forbidden, HybridgeError, NotTrusted, Unavailable, Unknown
-from shared.fetching.backoff import Jitter, pause_s
 from shared.fetching.pace import Pace
 from shared.fetching.partial import beside
 from shared.fetching.transfer import Progress, fetch_file

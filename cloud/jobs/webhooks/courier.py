@@ -8,7 +8,6 @@ from random import Random
 
 import aiohttp
 
-from cloud.jobs.backoff import pause_s
 from cloud.jobs.commits import Commits
 from cloud.jobs.counts import JobCounts, Outcome
 from cloud.jobs.database import Transaction
@@ -20,6 +19,7 @@ from cloud.jobs.webhooks.guard import LookUp, NotAllowed, checked_session, syste
 from cloud.jobs.webhooks.message import Message, message, message_id
 from cloud.jobs.webhooks.signing import signed_headers
 from cloud.jobs.webhooks.urls import target
+from shared.backoff import pause_s
 from shared.errors import Refused, Unavailable
 from shared.logs import OncePer
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from cloud.registry.client.settings import ClientSettings
+from shared.backoff import Jitter, pause_s
 from shared.errors import DeadlineMissed, HybridgeError, Unavailable
-from shared.fetching.backoff import Jitter, pause_s
 
 
 @dataclass(frozen=True, slots=True)

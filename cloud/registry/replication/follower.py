@@ -8,9 +8,9 @@ answer may be lost, come twice, or come late. All that must stand a restart is t
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from cloud.jobs.backoff import Rng, pause_s
 from cloud.registry.documents import Entry, Head
 from cloud.registry.replication.verdict import Fault, Fits, Forked, Unfit, Verdict
+from shared.backoff import Jitter, pause_s
 
 Trouble = Fault | Literal["unreachable", "refused", "copy", "ingest"]
 Phase = Literal["asking", "copying", "ingesting", "pausing", "forked"]
@@ -139,7 +139,7 @@ class Follower:
 Step = tuple[Follower, tuple[Command, ...]]
 
 
-def step(state: Follower, event: Event, now: float, rng: Rng) -> Step:
+def step(state: Follower, event: Event, now: float, rng: Jitter) -> Step:
     """Decide. `now` in seconds of any clock that does not jump."""
     match event:
         case Woke():
@@ -184,7 +184,7 @@ def _ask(state: Follower, now: float) -> Step:
     return state, (Ask(state.generation, state.url, state.head, wait_s),)
 
 
-def _answered(state: Follower, event: Answered, now: float, rng: Rng) -> Step:
+def _answered(state: Follower, event: Answered, now: float, rng: Jitter) -> Step:
     match event.verdict:
         case Unfit(fault=fault, why=why):
             return _failed(state, fault, why, now, rng)
@@ -208,7 +208,7 @@ def _answered(state: Follower, event: Answered, now: float, rng: Rng) -> Step:
             assert_never(event.verdict)
 
 
-def _failed(state: Follower, trouble: Trouble, why: str, now: float, rng: Rng) -> Step:
+def _failed(state: Follower, trouble: Trouble, why: str, now: float, rng: Jitter) -> Step:
     """On to the next of the urls; a pause once all were asked in vain, or where it is our own."""
     note = Note(state.url, trouble, why)
     last = state.at + 1 == len(state.urls)

@@ -2,7 +2,6 @@ import pytest
 
 from shared.errors import Disconnected, NotTrusted, Unavailable
 from shared.fetching.answer import Body, Restart, refusal, understand
-from shared.fetching.backoff import pause_s
 
 
 def test_a_range_that_fits_is_taken() -> None:
@@ -46,15 +45,3 @@ def test_a_date_to_come_back_at_is_not_held_against_a_clock_that_may_be_wrong(af
 
 def test_an_unknown_status_may_pass() -> None:
     assert isinstance(refusal(418, {}, "f"), Disconnected)
-
-
-class _Most:
-    def uniform(self, a: float, b: float) -> float:
-        return b
-
-
-def test_pauses_double_up_to_their_bound_and_begin_after_what_was_asked_for() -> None:
-    assert [pause_s(n, 1.0, 60.0, _Most()) for n in (1, 2, 3, 7, 5000)] == [1, 2, 4, 60, 60]
-    assert pause_s(1, 1.0, 60.0, _Most(), asked_s=5.0) == 6.0
-    assert pause_s(1, 1.0, 60.0, _Most(), asked_s=1e9) == 61.0
-    assert pause_s(1, 1.0, 60.0, _Most(), asked_s=-5.0) == 1.0

@@ -136,20 +136,23 @@ def test_an_engine_that_the_candidate_has_no_variant_for_is_a_rejection(
 
 
 @pytest.mark.parametrize(
-    ("program", "words"),
+    ("program", "words", "probe_s_max"),
     [
-        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
-        ("import sys; print('the engine said so', file=sys.stderr); sys.exit(3)", "engine said so"),
-        ("print('NaN')", "something else"),
-        ("print('{\"latency_ms\": -1}')", "something else"),
-        ("import sys\nwhile sys.stdout.write('x' * 65536): pass", "hangs"),
+        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV", 60.0),
+        (
+            "import sys; print('the engine said so', file=sys.stderr); sys.exit(3)",
+            "engine said so", 60.0,
+        ),
+        ("print('NaN')", "something else", 60.0),
+        ("print('{\"latency_ms\": -1}')", "something else", 60.0),
+        ("import sys\nwhile sys.stdout.write('x' * 65536): pass", "hangs", 1.5),
     ],
-)
+)  # fmt: skip
 def test_a_candidate_that_takes_its_process_down_is_rejected(
-    active: Path, program: str, words: str
+    active: Path, program: str, words: str, probe_s_max: float
 ) -> None:
     with pytest.raises(Unfit, match=words):
-        probed(active, active, Bounds(1.5, 100.0, 3.0), program)
+        probed(active, active, Bounds(probe_s_max, 100.0, 3.0), program)
 
 
 def test_a_candidate_that_hangs_is_ended(active: Path) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from cloud.registry.client.client import RegistryClient
-from cloud.registry.documents import ModelVersion
+from cloud.registry.documents import ModelVersion, State
 from cloud.registry.trust import edits
 from shared.errors import NotTrusted, Unknown
 from shared.trust.names import (
@@ -52,22 +52,34 @@ async def published(registry: RegistryClient, role: str) -> bytes | None:
 async def next_release(
     registry: RegistryClient, version: ModelVersion, now: datetime, days: float = RELEASE_DAYS
 ) -> bytes:
-    """The model's role with this version as its newest release, to be signed. Raises `NotTrusted`
-    where nobody was appointed to sign it.
+    """The model's role with this version as its newest release, to be signed; those that are
+    retired it leaves out. Raises `NotTrusted` where nobody was appointed to sign it.
     """
     await _check_delegated(registry, version.model)
     before = await published(registry, model_role(version.model))
-    return edits.with_release(before, version.model, version.version, version.manifest, now, days)
+    return edits.with_release(
+        before, version.model, version.version, version.manifest, now, days,
+        gone=await _retired(registry, version.model),
+    )  # fmt: skip
 
 
 async def next_retirement(
     registry: RegistryClient, version: ModelVersion, now: datetime, days: float = RELEASE_DAYS
 ) -> bytes:
-    """The model's role without this version, to be signed. Raises `Unknown` where it names none."""
+    """The model's role without this version and those retired before, to be signed. Raises
+    `Unknown` where it names none.
+    """
     before = await published(registry, model_role(version.model))
     if before is None:
         raise Unknown(f"{version.model} {version.version}: no signed metadata names it")
-    return edits.without_release(before, version.model, version.version, now, days)
+    return edits.without_release(
+        before, version.model, version.version, now, days,
+        gone=await _retired(registry, version.model),
+    )  # fmt: skip
+
+
+async def _retired(registry: RegistryClient, model: str) -> set[str]:
+    return {one.version for one in await registry.versions(model) if one.state is State.RETIRED}
 
 
 async def _check_delegated(registry: RegistryClient, model: str) -> None:

@@ -3,7 +3,7 @@
 Each edit raises the version, sets the expiry and drops the signatures: those were for other bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -134,14 +134,19 @@ def with_release(
     manifest: StoredFile,
     now: datetime,
     days: float,
+    *,
+    gone: Collection[str] = (),
 ) -> bytes:
-    """The model's role with this version as its newest; None: its first. Raises `Conflict`."""
+    """The model's role with this version as its newest; None: its first. `gone`: versions that are
+    retired, which it leaves out. Raises `Conflict`.
+    """
     role = model_role(model)
     if content is None:
         targets = Targets(version=1, expires=_after(now, days))
         targets.version = 0
     else:
         targets = read(content, role, role).signed
+    _leave_out(targets, model, gone)
     releases = releases_of(targets, model)
     path = target_path(model, version)
     if path not in targets.targets and len(releases) >= RELEASES_MAX:
@@ -156,12 +161,23 @@ def with_release(
     return _next(targets, role, now, days)
 
 
-def without_release(content: bytes, model: str, version: str, now: datetime, days: float) -> bytes:
-    """The model's role without this version. Raises `Unknown` where it does not name it."""
+def without_release(
+    content: bytes,
+    model: str,
+    version: str,
+    now: datetime,
+    days: float,
+    *,
+    gone: Collection[str] = (),
+) -> bytes:
+    """The model's role without this version, and without those that are `gone` already. Raises
+    `Unknown` where it does not name it.
+    """
     role = model_role(model)
     targets: Targets = read(content, role, role).signed
     if targets.targets.pop(target_path(model, version), None) is None:
         raise Unknown(f"{role} {targets.version}: {version} is not released")
+    _leave_out(targets, model, gone)
     return _next(targets, role, now, days)
 
 
@@ -199,6 +215,11 @@ def signers_of(role: Role, signers: Mapping[str, CryptoSigner], what: str) -> li
             "here; add the files of the missing ones"
         )
     return found[: role.threshold]
+
+
+def _leave_out(targets: Targets, model: str, versions: Collection[str]) -> None:
+    for version in versions:
+        targets.targets.pop(target_path(model, version), None)
 
 
 def _next(targets: Targets, role: str, now: datetime, days: float) -> bytes:

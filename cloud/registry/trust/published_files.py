@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from cloud.registry.documents import StoredFile
+from cloud.registry.documents import ModelVersion, State, StoredFile
 from cloud.registry.trust.acceptance import Published
 from cloud.registry.trust.edits import read
 from shared.errors import Refused, Unavailable, Unknown
@@ -21,6 +21,10 @@ class TrustCatalog(Protocol):
 
     def trust_file(self, role: str, version: int | None) -> StoredFile:
         """None: the newest. Raises `Unknown`."""
+        ...
+
+    def versions(self, model: str) -> list[ModelVersion]:
+        """Raises `Unknown`."""
         ...
 
 
@@ -60,6 +64,14 @@ class PublishedFiles:
             raise Unavailable(
                 f"{file.path}: the catalog names it and the artifact store lacks it; restore the store"
             ) from error
+
+    async def retired(self, model: str) -> frozenset[str]:
+        """Its versions that are: the signed metadata may still name those that a release retired."""
+        try:
+            found = await off_loop(self.catalog.versions, model)
+        except Unknown:
+            return frozenset()
+        return frozenset(one.version for one in found if one.state is State.RETIRED)
 
     async def metadata(self, role: str) -> AnyMetadata | None:
         content = await self.newest(role)

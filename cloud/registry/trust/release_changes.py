@@ -1,6 +1,6 @@
 """What a model's new role may change: one release or one retirement, and nothing besides. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cloud.registry.documents import StoredFile
 from cloud.registry.trust.acceptance import Published
@@ -19,8 +19,11 @@ def check_releases(
     *,
     releasing: tuple[str, StoredFile] | None = None,
     retiring: str | None = None,
+    gone: Collection[str] = (),
 ) -> None:
-    """That a model's new role changes what it is said to change, and nothing else.
+    """That a model's new role changes what it is said to change, and nothing else. Versions that
+    are `gone` (retired in the catalog: each release retires the oldest) are left out by the way:
+    a release or a retirement must, or devices would fall back to one of them.
 
     Raises `Conflict`, in words.
     """
@@ -46,6 +49,12 @@ def check_releases(
         expected[version] = found
     if retiring is not None:
         expected.pop(retiring, None)
+    if (releasing or retiring) and (left := sorted(set(gone) & set(new))):
+        raise Conflict(
+            f"{where}: still names {', '.join(left[:4])}, retired by an earlier release; make the "
+            "metadata anew, without it"
+        )
+    expected = _less(expected, gone, new)
     if expected != new:
         changed = sorted(
             version for version in expected | new if expected.get(version) != new.get(version)
@@ -56,17 +65,28 @@ def check_releases(
         )
 
 
-def without_releases(staged: Mapping[str, bytes], published: Published) -> dict[str, bytes]:
-    """Less the models' roles that change what is released: those wait for their release."""
+def without_releases(
+    staged: Mapping[str, bytes], published: Published, gone: Mapping[str, Collection[str]]
+) -> dict[str, bytes]:
+    """Less the models' roles that change what is released: those wait for their release. `gone`:
+    by role, as in `check_releases`.
+    """
     found: dict[str, bytes] = {}
     for role, content in staged.items():
         if (model := model_of(role)) is not None:
             before = published.models.get(role)
-            after = releases_of(read(content, role, role).signed, model)
-            if after != (() if before is None else releases_of(before.signed, model)):
+            after = _by_version(read(content, role, role).signed, model)
+            old = {} if before is None else _by_version(before.signed, model)
+            if after != _less(old, gone.get(role, ()), after):
                 continue
         found[role] = content
     return found
+
+
+def _less(
+    old: Mapping[str, ReleaseTarget], gone: Collection[str], new: Collection[str]
+) -> dict[str, ReleaseTarget]:
+    return {version: one for version, one in old.items() if version in new or version not in gone}
 
 
 def _by_version(role: Targets, model: str) -> dict[str, ReleaseTarget]:

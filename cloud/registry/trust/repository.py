@@ -94,17 +94,23 @@ class Repository:
         waiting = await off_loop(self._staging.read)
         found = await self._files.read({parse_role(role) for role in handed_in} | set(waiting))
         staged = await self._clean(found.published)
+        gone = {
+            role: await self._files.retired(model)
+            for role in {*handed_in, *staged}
+            if (model := model_of(role)) is not None
+        }
         for role in sorted(
             handed_in, key=lambda role: (model_of(role) is not None, role != "root")
         ):
             content = await off_loop(admit, handed_in[role], role, found.published, staged, now)
             if (model := model_of(role)) is not None:
                 after = await off_loop(edits.read, content, role, role)
-                check_releases(found.published.models.get(role), after, model)
+                before = found.published.models.get(role)
+                check_releases(before, after, model, gone=gone[role])
             staged[role] = content
         for role in handed_in:
             await off_loop(self._staging.write, role, staged[role])
-        mine = await off_loop(without_releases, staged, found.published)
+        mine = await off_loop(without_releases, staged, found.published, gone)
         verdict = await off_loop(judge, found.published, mine, set(self._signers), now)
         ready = {role: mine[role] for role in verdict.ready}
         if not ready:
@@ -127,9 +133,11 @@ class Repository:
         role = model_role(model)
         found = await self._files.read({role})
         if metadata is None:
-            before = await self._files.newest(role)
+            before, gone = await self._files.newest(role), await self._files.retired(model)
             metadata = await off_loop(
-                edits.with_release, before, model, version, manifest, now, self._settings.model_days
+                lambda: edits.with_release(
+                    before, model, version, manifest, now, self._settings.model_days, gone=gone
+                )
             )
             metadata = await off_loop(self._sign_release, metadata, role, found.published)
         return await self._change(found, model, metadata, now, releasing=(version, manifest))
@@ -141,11 +149,13 @@ class Repository:
         role = model_role(model)
         found = await self._files.read({role})
         if metadata is None:
-            before = await self._files.newest(role)
+            before, gone = await self._files.newest(role), await self._files.retired(model)
             if before is None:
                 raise Unknown(f"{role}: nothing of {model} is released")
             metadata = await off_loop(
-                edits.without_release, before, model, version, now, self._settings.model_days
+                lambda: edits.without_release(
+                    before, model, version, now, self._settings.model_days, gone=gone
+                )
             )
             metadata = await off_loop(self._sign_release, metadata, role, found.published)
         return await self._change(found, model, metadata, now, retiring=version)
@@ -214,11 +224,10 @@ class Repository:
         content = await off_loop(admit, metadata, role, published, staged, now)
         after = await off_loop(edits.read, content, role, role)
         before = published.models.get(role)
-        check_releases(before, after, model, releasing=releasing, retiring=retiring)
-        number = None
-        if releasing is not None:
-            named = releases_of(after.signed, model)
-            number = next(one.number for one in named if one.version == releasing[0])
+        gone = await self._files.retired(model)
+        check_releases(before, after, model, releasing=releasing, retiring=retiring, gone=gone)
+        numbers = {one.version: one.number for one in releases_of(after.signed, model)}
+        number = None if releasing is None else numbers[releasing[0]]
         verdict = await off_loop(judge, published, {role: content}, set(self._signers), now)
         if not verdict.ready:
             await off_loop(self._staging.write, role, content)

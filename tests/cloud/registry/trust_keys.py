@@ -53,15 +53,23 @@ class TrustKeys:
         """The model's role, signed, with this version as its newest; `manifest` as the API gives it."""
         role, file = model_role(model), StoredFile.model_validate(manifest)
         before = self._newest(registry, role)
-        after = edits.with_release(before, model, version, file, datetime.now(UTC), DAYS)
+        after = edits.with_release(
+            before, model, version, file, datetime.now(UTC), DAYS, gone=_retired(registry, model)
+        )
         return self._signed(after, role)
 
     def retirement(self, registry: RegistryProcess, model: str, version: str) -> Any:
         role = model_role(model)
         before = self._newest(registry, role)
         assert before is not None
-        after = edits.without_release(before, model, version, datetime.now(UTC), DAYS)
+        after = edits.without_release(
+            before, model, version, datetime.now(UTC), DAYS, gone=_retired(registry, model)
+        )
         return self._signed(after, role)
+
+    def signed(self, content: bytes, model: str) -> Any:
+        """The model's role as somebody wrote it, with the release key's signature."""
+        return self._signed(content, model_role(model))
 
     def _signed(self, content: bytes, role: str) -> Any:
         return json.loads(
@@ -77,3 +85,8 @@ class TrustKeys:
     def _hand_in(self, registry: RegistryProcess, role: str, content: bytes) -> None:
         reply = registry.call("POST", f"/v1/trust/{role}", {"metadata": json.loads(content)})
         assert reply.status == 200, reply.body
+
+
+def _retired(registry: RegistryProcess, model: str) -> set[str]:
+    found = registry.get(f"/v1/models/{model}/versions").json["versions"]
+    return {one["version"] for one in found if one["state"] == "retired"}

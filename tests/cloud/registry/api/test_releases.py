@@ -1,5 +1,6 @@
 """The way of a version over HTTP: registered, approved, released, retired, deleted."""
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -131,6 +132,45 @@ def test_a_release_asked_for_twice_is_done_once(
     again = running.call("POST", path, body)
     assert (first.status, again.status, again.json) == (200, 200, first.json)
     assert kinds(running, before) == []
+
+
+def _signed(running: RegistryProcess, model: str) -> tuple[Any, list[str]]:
+    """The model's role as it is published, and the versions that it names."""
+    roles = running.get("/v1/trust").json["roles"]
+    number = next(one["version"] for one in roles if one["role"] == f"model-{model}")
+    role = running.get(f"/tuf/{number}.model-{model}.json", "fetch").json
+    return role, sorted(path.split("/")[1] for path in role["signed"]["targets"])
+
+
+def test_what_a_release_retires_is_signed_for_no_more(
+    running: RegistryProcess, model: str, trust_keys: TrustKeys, tmp_path: Path
+) -> None:
+    """Else devices would fall back to it once the newer ones are called back."""
+    make_model(running, model)
+    for number in range(4):
+        pushed = candidate(
+            running, tmp_path / str(number), f"1.0.{number}", model, shift=number % 3
+        )
+        assert release(running, trust_keys, pushed).status == 200
+    assert running.get(of(model, "1.0.0")).json["state"] == "retired"
+    role, named = _signed(running, model)
+    assert named == ["1.0.0", "1.0.1", "1.0.2", "1.0.3"]  # who signed the last could not know yet
+    retirement = trust_keys.retirement(running, model, "1.0.3")
+    kept = dict(retirement["signed"])
+    kept["targets"] = kept["targets"] | {
+        f"{model}/1.0.0/manifest.json": role["signed"]["targets"][f"{model}/1.0.0/manifest.json"]
+    }
+    keeps_it = trust_keys.signed(json.dumps({"signatures": [], "signed": kept}).encode(), model)
+    body = {"comment": "back", "metadata": keeps_it}
+    refused = running.call("POST", of(model, "1.0.3") + "/retire", body)
+    assert (refused.status, "still names 1.0.0" in refused.json["detail"]) == (409, True)
+    for number in (3, 2, 1):
+        metadata = trust_keys.retirement(running, model, f"1.0.{number}")
+        body = {"comment": "back", "metadata": metadata}
+        reply = running.call("POST", of(model, f"1.0.{number}") + "/retire", body)
+        assert reply.status == 200, reply.body
+    assert _signed(running, model)[1] == []
+    assert running.get(f"/v1/models/{model}").json["current"] is None
 
 
 def test_two_releases_that_race(

@@ -2,21 +2,27 @@
 
 registry/trust/                  trusted metadata
 registry/bundles/MODEL-VERSION/  the pool's folder
+registry/bundles/.fetched-...    on its way; the pool passes over it
 """
 
 import asyncio
 import fcntl
 import hashlib
+import re
 import shutil
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final, Literal
 
 from shared.bundle.files import MANIFEST
 from shared.bundle.reader import open_bundle
+from shared.disk import writing
 from shared.errors import HybridgeError
-from shared.fetching.partial import writing
 from shared.trust.releases import ReleaseTarget
+
+_LOCK_LOOK_S: Final = 0.2
+_ON_ITS_WAY: Final = re.compile(r"\.{1,2}fetched-(?P<model>.+)-[0-9a-f]{16}(\..*)?")
 
 
 class Bundles:
@@ -30,48 +36,71 @@ class Bundles:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @asynccontextmanager
-    async def alone(self) -> AsyncGenerator[None]:
+    async def alone(self, with_what: Literal["bundles", "trust"]) -> AsyncGenerator[None]:
         """One of this machine's processes at a time: the others find what it brought."""
         with writing(self.root):
-            file = (self.root / "lock").open("a")
+            file = (self.root / f"{with_what}.lock").open("a")
         with file:
-            await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)
+            # A thread that waits for the lock could not be ended, and a sibling may hold it for as
+            # long as a download takes: this process would not end before.
+            while not _lock(file.fileno()):  # noqa: ASYNC110
+                await asyncio.sleep(_LOCK_LOOK_S)
             yield
 
     def of(self, release: ReleaseTarget) -> Path:
         return self.folder / f"{release.model}-{release.version}"
 
+    def fetched(self, release: ReleaseTarget) -> Path:
+        """Where it is fetched into."""
+        digest = hashlib.sha256(f"{release.model} {release.manifest_sha256}".encode()).hexdigest()
+        return self.folder / f".fetched-{release.model}-{digest[:16]}"
+
     def has(self, release: ReleaseTarget) -> bool:
         """Whether it is here, to the last bit; what is here and is not it is removed."""
-        path = self.of(release)
-        if not path.is_dir():
-            return False
-        with suppress(HybridgeError):
-            release.check_manifest(open_bundle(path).manifest_bytes)
-            return True
-        shutil.rmtree(path, ignore_errors=True)
-        return False
+        return _is_whole(self.of(release), release)
 
-    def take(self, release: ReleaseTarget, fetched: Path) -> None:
-        """Move a fetched folder in. Raises `NotTrusted` unless it is what was signed for."""
-        try:
-            release.check_manifest((fetched / MANIFEST).read_bytes())
-        except HybridgeError:
-            shutil.rmtree(fetched, ignore_errors=True)
-            raise
+    def was_fetched(self, release: ReleaseTarget) -> bool:
+        """Whether it only has to be taken: this process or another was killed before it could."""
+        return _is_whole(self.fetched(release), release)
+
+    def take(self, release: ReleaseTarget) -> None:
+        """Move what was fetched in. Raises `NotTrusted` unless it is what was signed for."""
+        place = self.fetched(release)
         with writing(self.of(release)):
-            fetched.rename(self.of(release))
+            try:
+                release.check_manifest((place / MANIFEST).read_bytes())
+            except HybridgeError:
+                shutil.rmtree(place, ignore_errors=True)
+                raise
+            place.rename(self.of(release))
 
     def prune(self, model: str, kept: Collection[str]) -> None:
-        """Remove its versions but `kept`. Never raises: what stays goes the next time."""
-        with suppress(OSError):
+        """Remove its versions but `kept`, and what was on its way once. Never raises: what stays
+        goes the next time, as does everything while a process fetches.
+        """
+        with suppress(OSError), (self.root / "bundles.lock").open("a") as file:
+            if not _lock(file.fileno()):
+                return
             for entry in self.folder.iterdir():
                 name, _, version = entry.name.rpartition("-")
-                if name == model and version not in kept:
+                left = _ON_ITS_WAY.fullmatch(entry.name)
+                if (name == model and version not in kept) or (left and left["model"] == model):
                     shutil.rmtree(entry, ignore_errors=True)
 
 
-def partial_name(release: ReleaseTarget) -> str:
-    """Of the folder that it is fetched into, which the pool passes over."""
-    digest = hashlib.sha256(f"{release.model} {release.manifest_sha256}".encode()).hexdigest()
-    return f".fetched-{digest[:16]}"
+def _lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_whole(path: Path, release: ReleaseTarget) -> bool:
+    if not path.is_dir():
+        return False
+    with suppress(HybridgeError):
+        release.check_manifest(open_bundle(path).manifest_bytes)
+        return True
+    shutil.rmtree(path, ignore_errors=True)
+    return False

@@ -24,7 +24,7 @@ from edge.updates.events import (
     Stopped,
 )
 from edge.updates.folders import Folders, factory_release
-from edge.updates.look import Trust, look, pinned_root
+from edge.updates.look import look, pinned_root
 from edge.updates.registry import Registry
 from edge.updates.release import Release
 from edge.updates.reports import Reporter
@@ -38,6 +38,7 @@ from shared.errors import Conflict, HybridgeError, Unavailable, Unknown
 from shared.fetching.attempts import Patience
 from shared.fetching.pace import Pace
 from shared.fetching.session import open_session
+from shared.trust.first_fresh import Refreshes
 from shared.trust.store import TrustStore
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Updates:
         factory: Path,
         device_id: str,
         engine: str,
-        trust: Trust | None = None,
+        trust: Refreshes | None = None,
         now: Callable[[], datetime] = _utc_now,
         rng: Jitter | None = None,
     ) -> None:

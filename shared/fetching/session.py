@@ -17,7 +17,7 @@ def open_session(server: Server) -> aiohttp.ClientSession:
     """Call it on the event loop; whoever does closes the session. Raises `Malformed` for files that
     cannot be read.
     """
-    tls = _tls(server)
+    tls = tls_context(server)
     timeout = aiohttp.ClientTimeout(
         total=None, sock_connect=server.connect_s_max, sock_read=server.stall_s_max
     )
@@ -65,7 +65,8 @@ def said(error: Exception) -> str:
     return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
-def _tls(server: Server) -> ssl.SSLContext | None:
+def tls_context(server: Server) -> ssl.SSLContext | None:
+    """None: the system's authorities. Blocking. Raises `Malformed`."""
     if server.ca is None and server.certificate is None:
         return None
     try:

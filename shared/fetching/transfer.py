@@ -24,6 +24,7 @@ Progress = Callable[[int, int], None]
 _PIECE = 1024 * 1024  # what is hashed and written at once, in a thread
 _PACED_PIECE = 64 * 1024  # smaller where the rate is limited: no bursts of seconds
 _DRIP_BYTES = 1024
+_DOCUMENT_STALLS = 10  # times the bound of a stall that a small document may take as a whole
 _STALL_S = 30.0
 
 
@@ -82,12 +83,17 @@ async def fetch_bytes(
             if isinstance(error, Unknown):
                 return None
             raise error
-        body = bytearray()
-        async for piece in _pieces(response, 1, stall_s, url):
-            body += b"".join(piece)
-            if len(body) > bytes_max:
-                raise TooLarge(f"{url}: is over the {bytes_max} bytes that it may have")
-        return bytes(body)
+        body = b""
+        try:
+            async with asyncio.timeout(_DOCUMENT_STALLS * stall_s):
+                async for piece in _pieces(response, bytes_max + 1, stall_s, url):
+                    body += b"".join(piece)
+                    if len(body) > bytes_max:
+                        raise TooLarge(f"{url}: is over the {bytes_max} bytes that it may have")
+        except TimeoutError as error:
+            s_max = _DOCUMENT_STALLS * stall_s
+            raise Disconnected(f"{url}: did not come within {s_max:g} s") from error
+        return body
 
 
 def is_file(path: Path, sha256: str, size: int) -> bool:

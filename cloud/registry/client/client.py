@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from random import Random
+from ssl import SSLContext
 from types import TracebackType
 from typing import Final, Literal, Self, TypeVar
 
@@ -42,8 +43,10 @@ class RegistryClient:
         key: str | None = None,
         settings: ClientSettings | None = None,
         rng: Random | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
-        self.connection: Final = Connection(urls, key, settings or ClientSettings(), rng)
+        """`tls`: None takes the system's authorities."""
+        self.connection: Final = Connection(urls, key, settings or ClientSettings(), rng, tls)
 
     async def __aenter__(self) -> Self:
         await self.connection.__aenter__()

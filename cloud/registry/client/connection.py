@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from random import Random
+from ssl import SSLContext
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import quote, urlencode, urlsplit
@@ -35,12 +36,13 @@ class Connection:
         key: str | None,
         settings: ClientSettings,
         rng: Random | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         if not urls:
             raise Malformed("no registry is named; give its URL")
         self.urls: Final = tuple(checked_url(url) for url in urls)
         self.settings: Final = settings
-        self._headers = key_header(key)
+        self._headers, self._tls = key_header(key), tls
         self.rng: Final = rng or Random()  # noqa: S311  spreads retries
         self._away_until: dict[str, float] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -52,7 +54,9 @@ class Connection:
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=settings.connect_s_max, sock_read=settings.silence_s_max
             ),
-            connector=aiohttp.TCPConnector(limit=settings.transfers + 2),
+            connector=aiohttp.TCPConnector(
+                limit=settings.transfers + 2, ssl=True if self._tls is None else self._tls
+            ),
             auto_decompress=False,  # nothing is asked for compressed, so nothing unpacks to a bomb
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=1 << 18,
@@ -182,7 +186,7 @@ class Connection:
     async def _whole_answer(self, response: aiohttp.ClientResponse) -> Answer:
         most = self.settings.answer_bytes_max
         content = bytearray()
-        async with response:
+        async with response, asyncio.timeout(self.settings.answer_s_max):  # else one may drip
             async for chunk in response.content.iter_any():
                 content += chunk
                 if len(content) > most:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +13,10 @@ from cloud.registry.documents import ModelVersion, StoredFile
 from shared.bundle.files import MANIFEST
 from shared.bundle.manifest import Manifest
 from shared.bundle.reader import parse_manifest
-from shared.disk import sync_folder
-from shared.errors import InUse, Malformed, NotTrusted, Unavailable
+from shared.disk import sync_folder, writing
+from shared.errors import InUse, Malformed, NotTrusted, Refused, Unavailable
 from shared.fetching.attempts import Patience, fetch_from
+from shared.fetching.partial import discard
 from shared.fetching.transfer import Progress
 
 _MANIFEST_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -39,9 +41,21 @@ async def fetch_bundle(
     """
     if await asyncio.to_thread(os.path.lexists, target):
         raise InUse(f"{target} exists already; choose another folder or remove it first")
-    content = await _manifest_bytes(registry, manifest_file)
-    manifest = parse_manifest(content, f"{target}: {MANIFEST}")
+    if manifest_file.bytes > _MANIFEST_BYTES_MAX:
+        raise _too_long(manifest_file.bytes)
     partial = target.with_name(f".{target.name}.{manifest_file.sha256[:16]}.partial")
+    with writing(partial):
+        await asyncio.to_thread(partial.mkdir, parents=True, exist_ok=True)
+    place = partial / MANIFEST  # as any other file: from the first registry that has it
+    try:
+        await fetch_artifact(registry, manifest_file.sha256, manifest_file.bytes, place)
+    except Refused:
+        discard(place)
+        with suppress(OSError):  # other files are in it already
+            partial.rmdir()
+        raise
+    content = await asyncio.to_thread(place.read_bytes)
+    manifest = parse_manifest(content, f"{target}: {MANIFEST}")
     slots = asyncio.Semaphore(registry.connection.settings.transfers)
 
     async def one(path: str, sha256: str, size: int) -> None:
@@ -100,13 +114,17 @@ async def fetch_artifact(
 async def _manifest_bytes(registry: RegistryClient, file: StoredFile) -> bytes:
     answer = await registry.connection.call("GET", f"/v1/artifacts/{file.sha256}")
     if len(answer.body) > _MANIFEST_BYTES_MAX:
-        raise Malformed(f"{MANIFEST}: {len(answer.body)} bytes; at most {_MANIFEST_BYTES_MAX}")
+        raise _too_long(len(answer.body))
     if hashlib.sha256(answer.body).hexdigest() != file.sha256:
         raise NotTrusted(
             f"{MANIFEST}: came with another hash than {file.sha256[:16]}...; fetch it again, and "
             "look at what is between here and the registry"
         )
     return answer.body
+
+
+def _too_long(size: int) -> Malformed:
+    return Malformed(f"{MANIFEST}: {size} bytes; at most {_MANIFEST_BYTES_MAX} are read")
 
 
 def _finish(partial: Path, listed: frozenset[str], manifest: bytes, target: Path) -> None:

@@ -23,6 +23,8 @@ class ClientSettings(Section):
     """Bound of the pause before the second try; it doubles from there."""
     pause_s_max: Positive = 5.0
     """Bound of the pause between two tries."""
+    answer_s_max: Positive = 300.0
+    """A whole answer that is no artifact, from its headers on. Default: the largest one over 1 Mbit/s."""
     answer_bytes_max: Count = 32 * 1024 * 1024
     """Of one answer that is no artifact. Default: 10,000 versions, thrice."""
     transfers: Count = Field(default=2, le=32)

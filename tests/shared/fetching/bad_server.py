@@ -101,6 +101,18 @@ class BadServer:
 
         return handler
 
+    def goes_on_with(self, piece: bytes) -> Handler:
+        """Fifty times a second, for ever."""
+
+        async def handler(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while True:
+                await response.write(piece)
+                await asyncio.sleep(0.02)
+
+        return handler
+
     def hangs(self, after: int = 0) -> Handler:
         async def handler(request: web.Request) -> web.StreamResponse:
             whole = self.serve(request)

@@ -364,3 +364,13 @@ def test_the_api_key_is_read_from_its_file_each_time(tmp_path: Path) -> None:
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="urls"):
         Server(urls=(url,))
+
+
+@pytest.mark.parametrize("piece", [b" ", bytes(1500)], ids=["drips", "never ends"])
+def test_a_small_document_that_takes_for_ever_is_given_up(piece: bytes) -> None:
+    async def body(server: BadServer, session: aiohttp.ClientSession) -> None:
+        server.misdeeds = [server.goes_on_with(piece)]
+        with pytest.raises(Disconnected):
+            await fetch_bytes(session, f"{server.url}/it", bytes_max=10**9, stall_s=0.1)
+
+    with_server(body)

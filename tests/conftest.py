@@ -1,5 +1,14 @@
 """What tests of several packages share."""
 
-from tests.postgres import postgres
+from collections.abc import Iterator
 
-__all__ = ["postgres"]
+import pytest
+
+from simulations.postgres import Postgres, running_postgres
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server for the whole session; a test takes a `new_database` of it."""
+    with running_postgres() as found:
+        yield found

@@ -10,10 +10,10 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from simulations.postgres import running_postgres
 from simulations.registry_bench import catalog, deltas, replication, transfer
 from simulations.registry_bench.catalog import Operations
 from simulations.registry_bench.report import Results, markdown, missed, replaced
-from tests.postgres import running_postgres
 
 GROUPS = ("transfer", "deltas", "catalog", "replica")
 

@@ -13,8 +13,8 @@ import pytest
 from cloud.store.feedback import Bounds, FeedbackTable
 from shared.errors import Malformed, Refused, Unavailable
 from shared.ids import DeviceId
+from simulations.postgres import Postgres
 from tests.cloud.samples import DEVICE, feedback, sample
-from tests.postgres import Postgres
 
 PLENTY = Bounds(rows_max=10_000, bytes_max=10**9)
 Open = Callable[[Bounds], FeedbackTable]

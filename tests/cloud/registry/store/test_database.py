@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from cloud.registry.store.database import RegistryDatabase
 from shared.errors import Malformed, Unavailable
-from tests.postgres import running_postgres
+from simulations.postgres import running_postgres
 
 COUNT = sa.text("SELECT count(*) FROM registry_models")
 

@@ -1,5 +1,5 @@
-"""A real PostgreSQL for tests, from this machine's binaries: one server a session, in a folder of
-its own, on a unix socket there. It does not wait for the disk: no test pulls its plug.
+"""A real PostgreSQL for tests and benches, from this machine's binaries: in a folder of its own, on a
+unix socket there. Unless it is told to, it does not wait for the disk: no test pulls its plug.
 """
 
 import contextlib
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO
 
 import psycopg
-import pytest
 
 _READY = "ready to accept connections"
 _SETTINGS = {
@@ -36,7 +35,7 @@ class Postgres:
         ]
         self._numbers = count(1)
         self._server: subprocess.Popen[str] | None = None
-        subprocess.run(
+        subprocess.run(  # noqa: S603
             [*self._as_user, _binary("initdb"), "--pgdata", folder / "data", "--username",
              self._user, "--auth", "trust", "--no-sync", "--encoding", "UTF8", "--locale",
              "C.UTF-8", "--no-instructions"],
@@ -45,7 +44,7 @@ class Postgres:
 
     def start(self) -> None:
         """Returns when it takes connections."""
-        self._server = subprocess.Popen(
+        self._server = subprocess.Popen(  # noqa: S603
             [*self._as_user, _binary("postgres"), "-D", self._folder / "data", "-k", self._folder,
              *self._settings],
             stderr=subprocess.PIPE, text=True, cwd=self._folder,
@@ -74,13 +73,6 @@ class Postgres:
             f"postgresql+psycopg://{self._user}@/postgres?host={self._folder}"
             f"&options=-csearch_path%3D{name}"
         )
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """One server for the whole session; a test takes a `new_database` of it."""
-    with running_postgres() as found:
-        yield found
 
 
 @contextlib.contextmanager

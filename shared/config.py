@@ -12,6 +12,7 @@ from shared.errors import Malformed
 
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
+_FINDINGS_SHOWN = 20
 
 
 class Section(BaseModel):
@@ -31,8 +32,13 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def in_words(error: ValidationError) -> str:
-    """One line for all that pydantic found: where, what, and what to do. No values: a secret."""
-    return "; ".join(_finding(f) for f in error.errors(include_input=False, include_url=False))
+    """One line for what pydantic found: where, what, and what to do. No values: a secret. Of what
+    is wrong all over the beginning: a hostile document has a mistake in every second byte.
+    """
+    count = error.error_count()
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    more = f"; and {count - _FINDINGS_SHOWN} more" if count > _FINDINGS_SHOWN else ""
+    return "; ".join(_finding(one) for one in found[:_FINDINGS_SHOWN]) + more
 
 
 def _finding(found: Mapping[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, FailFast, Field
 
 from cloud.registry.documents import (
     Actor,
@@ -114,7 +114,7 @@ class ReleaseRequest(Document):
 
 
 class MissingRequest(Document):
-    sha256: Annotated[tuple[Sha256, ...], Field(max_length=HASHES_MAX)]
+    sha256: Annotated[tuple[Sha256, ...], Field(max_length=HASHES_MAX), FailFast()]
 
 
 class Missing(Document):

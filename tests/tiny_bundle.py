@@ -31,6 +31,10 @@ from shared.bundle.manifest import (
     Variant,
 )
 
+CARD = b"""# Tiny
+Task: answers with the brightest group of pixels. Training data: none.
+Limits and known failure modes: it knows nothing else.
+"""
 SIDE = 4
 _PIXELS = SIDE * SIDE
 
@@ -140,7 +144,7 @@ def write_tiny_bundle(
             hyperparameters={"scale": scale},
             metrics={"accuracy": 1.0},
         ),
-        card=_put(folder, "card.md", b"# Tiny\nAnswers with the brightest group of pixels.\n"),
+        card=_put(folder, "card.md", CARD),
     )
     rewrite_manifest(folder, manifest)
     return folder

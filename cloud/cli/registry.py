@@ -11,6 +11,7 @@ from cloud.cli.registry_keys import keys
 from cloud.cli.registry_log import log
 from cloud.cli.registry_regions import promote, rejoin
 from cloud.cli.registry_session import CODES, Code, DryRun, Registry, ask
+from cloud.cli.registry_verify import verify
 
 if TYPE_CHECKING:
     from cloud.registry.api.schemas import CollectAnswer, RegistryState
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 registry = typer.Typer(
     no_args_is_help=True, help=f"Set up and look after a registry: keys, log, regions. {CODES}"
 )
-for _command in (init, log, promote, rejoin):
+for _command in (init, log, promote, rejoin, verify):
     registry.command()(_command)
 registry.add_typer(keys, name="keys")
 

@@ -26,6 +26,10 @@ OWN = "registry"
 """The actor of what the registry does of its own accord."""
 
 
+CARD_BYTES_MAX = 1024**2
+"""A model card is read by people."""
+
+
 class Releasing:
     """Belongs to one event loop."""
 
@@ -53,8 +57,16 @@ class Releasing:
         return missing(
             found, about, await self._evaluation(found),
             trust=True,  # the signed metadata comes with the release itself
-            backbone=backbone, artifacts_missing=wanted - await registry.artifacts.has(wanted),
+            card=await self._card(found), backbone=backbone, artifacts_missing=wanted - await registry.artifacts.has(wanted),
         )  # fmt: skip
+
+    async def _card(self, version: ModelVersion) -> str | None:
+        """None where it is not here, which the checklist says for itself."""
+        try:
+            content = await self._registry.artifacts.read(version.card, CARD_BYTES_MAX)
+        except Unknown:
+            return None
+        return content.decode(errors="replace")
 
     async def release(
         self, command: Release, metadata: Mapping[str, Any] | None, actor: str

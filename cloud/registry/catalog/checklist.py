@@ -1,9 +1,12 @@
 """The pre-launch checklist: what a version still lacks before it may be released. Pure."""
 
 from collections.abc import Collection
+from typing import Final
 
 from cloud.registry.documents import Evaluation, Model, ModelVersion, State
 
+CARD_SAYS: Final = ("task", "training data", "limits", "failure modes")
+"""Words that a model card must hold, in any case (after Mitchell et al. 2019, "Model Cards")."""
 _RELEASABLE = frozenset({State.CANDIDATE, State.RELEASED})
 
 
@@ -13,20 +16,22 @@ def missing(
     evaluation: Evaluation | None,
     *,
     trust: bool,
+    card: str | None = None,
     backbone: State | None = None,
     artifacts_missing: Collection[str] = (),
 ) -> list[str]:
     """Say what is missing, with what to do about each; empty when nothing is.
 
     `evaluation` is the newest that ended, `trust` whether signed metadata names the version,
-    `backbone` the state of the version's backbone where it names one, `artifacts_missing` those of
-    its files (SHA-256) that the artifact store lacks.
+    `card` the model card's text where it is at hand, `backbone` the state of the version's backbone
+    where it names one, `artifacts_missing` those of its files (SHA-256) that the store lacks.
     """
     found = [
         *_of_state(version),
         *_of_evaluation(model, evaluation),
         *_of_people(version, model),
         *_of_documents(version),
+        *_of_card(card),
     ]
     if (named := version.backbone) is not None and backbone is not State.RELEASED:
         found.append(
@@ -88,3 +93,11 @@ def _of_documents(version: ModelVersion) -> list[str]:
         if not version.lineage.get(member)
     ]
     return found
+
+
+def _of_card(card: str | None) -> list[str]:
+    if not card:
+        return []
+    said = card.lower()
+    silent = [words for words in CARD_SAYS if words not in said]
+    return [f"its model card says nothing of {', '.join(silent)}; write that"] if silent else []

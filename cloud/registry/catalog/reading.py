@@ -3,6 +3,7 @@
 import math
 from typing import Final
 
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from cloud.registry.catalog import artifacts_needed
@@ -25,7 +26,8 @@ from cloud.registry.documents import (
 from cloud.registry.store import queries
 from cloud.registry.store.database import RegistryDatabase
 from cloud.registry.store.view import SqlView
-from shared.errors import Malformed, Unknown
+from shared.config import in_words
+from shared.errors import Malformed, NotTrusted, Unknown
 
 ENTRIES_MAX: Final = 1_000
 """Entries of one read of the log, and of one `ingest`."""
@@ -42,7 +44,12 @@ class Reading:
 
     def verify(self) -> Head:
         """Prove log and tables, to the log's end. Raises `NotTrusted`. In memory: 1 KB an entry."""
-        return self._database.read(lambda c: verify(queries.whole_log(c), queries.rows(c)))
+        try:
+            return self._database.read(lambda c: verify(queries.whole_log(c), queries.rows(c)))
+        except ValidationError as error:
+            raise NotTrusted(
+                f"a row was edited into what it cannot be: {in_words(error)}"
+            ) from error
 
     def models(self) -> list[Model]:
         """In the order of their names."""

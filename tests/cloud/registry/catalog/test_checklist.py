@@ -7,6 +7,7 @@ from cloud.registry.catalog.commands import QueueEvaluation, SetModel
 from cloud.registry.documents import Gate, State
 from shared.bundle.manifest import Backbone
 from tests.cloud.registry.catalog.world import World, new_id, passed
+from tests.tiny_bundle import CARD
 
 
 def lacks(world: World, **more: Any) -> str:
@@ -87,6 +88,15 @@ def test_a_model_card_and_lineage():
     assert "its model card is empty" in found
     assert "its training data" in found
     assert "its code version" in found
+
+
+def test_a_model_card_that_leaves_out_what_people_must_know():
+    world = World()
+    world.candidate()
+    assert "says nothing of training data, limits; write that" in lacks(
+        world, card="# Task: boxes\nFailure modes: rain"
+    )
+    assert "model card" not in lacks(world, card=CARD.decode().upper())
 
 
 def test_a_released_backbone():

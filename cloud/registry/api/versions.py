@@ -82,7 +82,8 @@ class VersionRoutes:
         except Unknown:
             pass
         else:
-            if known.manifest.sha256 == asked.manifest_sha256 and known.origin == asked.origin:
+            is_same = known.manifest.sha256 == asked.manifest_sha256
+            if is_same and known.origin == asked.origin and not known.deleted:
                 return revised(known)  # the answer to the first one was lost
         command = await self._checked(asked, model, version)
         await apply(self._registry, request, command)
@@ -116,9 +117,13 @@ class VersionRoutes:
 
     async def _evaluate(self, request: web.Request) -> web.Response:
         permit(request, QueueEvaluation)
+        revision = revision_of(request)
         await self._asking.read(request, schemas.Nothing)
         command = QueueEvaluation(
-            request.match_info["model"], request.match_info["version"], str(new_sample_id())
+            request.match_info["model"],
+            request.match_info["version"],
+            str(new_sample_id()),
+            revision,
         )
         await apply(self._registry, request, command)
         catalog = self._registry.catalog
@@ -143,11 +148,12 @@ class VersionRoutes:
 
     async def _delete(self, request: web.Request) -> web.Response:
         permit(request, Delete)
+        revision = revision_of(request)
         comment = request[QUERY].get("comment", "")
         if len(comment) > COMMENT_LENGTH_MAX:
             raise Malformed(f"comment: {len(comment)} characters; at most {COMMENT_LENGTH_MAX}")
         model, version = request.match_info["model"], request.match_info["version"]
-        await apply(self._registry, request, Delete(model, version, comment))
+        await apply(self._registry, request, Delete(model, version, comment, revision))
         return done()
 
     async def _version(self, request: web.Request) -> ModelVersion:

@@ -52,6 +52,7 @@ class QueueEvaluation:
     model: str
     version: str
     evaluation_id: str
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ class Delete:
     model: str
     version: str
     comment: str
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ def _decide(
             yield from _add_data_set(command, view, limits, actor, now)
         case k.QueueEvaluation():
             _, version = _known(view, command.model, command.version)
+            _check_unchanged(version, command.revision)
             yield from evaluations.queue_again(command, version, view, limits)
         case k.ClaimEvaluation():
             yield from evaluations.claim(command, view, limits, now)
@@ -72,6 +73,8 @@ def _decide(
             yield from releases.retire(command, model, version, view)
         case k.Delete():
             model, version = _known(view, command.model, command.version)
+            if not version.deleted:  # else this is that very request, sent again
+                _check_unchanged(version, command.revision)
             yield from releases.delete(command, model, version, view, since)
         case k.AddDelta():
             yield from _add_delta(command, view, limits)
@@ -223,9 +226,13 @@ def _unchanged(
     model, version = _known(view, command.model, command.version)
     if not command.comment.strip():
         raise Malformed(f"{model.name} {version.version}: say why, in the comment")
-    if command.revision is not None:
-        _check_revision(f"{model.name} {version.version}", version.revision, command.revision)
+    _check_unchanged(version, command.revision)
     return model, version
+
+
+def _check_unchanged(version: ModelVersion, seen: int | None) -> None:
+    if seen is not None:
+        _check_revision(f"{version.model} {version.version}", version.revision, seen)
 
 
 def _check_revision(what: str, present: int, asked: int) -> None:

@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cloud.gateway.roles import Role
 from shared.delta.decoder import apply
 from tests.cloud.registry.pushing import (
@@ -171,6 +173,41 @@ def test_what_a_release_retires_is_signed_for_no_more(
         assert reply.status == 200, reply.body
     assert _signed(running, model)[1] == []
     assert running.get(f"/v1/models/{model}").json["current"] is None
+
+
+@pytest.mark.parametrize("change", ["evaluate", "reject", "delete"])
+def test_a_change_of_what_has_changed_since_is_refused(
+    running: RegistryProcess, model: str, tmp_path: Path, change: str
+) -> None:
+    make_model(running, model)
+    candidate(running, tmp_path / "one", model=model)
+    path, body = of(model), {"comment": "no"}
+    if change == "delete":
+        assert running.call("POST", path + "/reject", body, "approver").status == 200
+    seen = running.get(path).headers["etag"]
+    method, to, role, sent = {
+        "evaluate": ("POST", path + "/evaluate", "trainer", {}),
+        "reject": ("POST", path + "/reject", "approver", body),
+        "delete": ("DELETE", path + "?comment=no", "operator", None),
+    }[change]
+    refused = running.call(method, to, sent, role, If_Match='"1"')
+    assert (refused.status, "has changed since" in refused.json["detail"]) == (409, True)
+    assert running.get(path).headers["etag"] == seen
+    assert running.call(method, to, sent, role, If_Match=seen).status in {200, 202, 204}
+    if change == "delete":  # the answer was lost: the same request again
+        assert running.call(method, to, sent, role, If_Match=seen).status == 204
+
+
+def test_a_deleted_version_stays_taken(
+    running: RegistryProcess, model: str, tmp_path: Path
+) -> None:
+    make_model(running, model)
+    pushed = candidate(running, tmp_path / "one", model=model)
+    assert running.call("POST", of(model) + "/reject", {"comment": "no"}, "approver").status == 200
+    assert running.call("DELETE", of(model)).status == 204
+    again = {"manifest_sha256": pushed["manifest"]["sha256"]}
+    refused = running.call("PUT", of(model), again, "trainer")
+    assert (refused.status, "its files deleted" in refused.json["detail"]) == (409, True)
 
 
 def test_two_releases_that_race(

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
+from shared.api_key import key_header
 from shared.errors import Disconnected, Forbidden, Malformed, NotTrusted, Unavailable, Unknown
 
 _TIMEOUT_S: Final = 10.0
@@ -34,15 +35,6 @@ def get(url: str, path: str, key: str | None) -> bytes:
     if len(body) > _BYTES_MAX:
         raise Malformed(f"{url}{path}: its answer is over {_BYTES_MAX} bytes")
     return body
-
-
-def key_header(key: str | None) -> dict[str, str]:
-    """Raises `Malformed` for a key that fits no header."""
-    if key is None:
-        return {}
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise Malformed("the API key holds characters that no key has; check its file")
-    return {"X-API-Key": key}
 
 
 def _check(status: int, where: str, body: bytes) -> None:

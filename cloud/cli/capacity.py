@@ -84,9 +84,9 @@ def _messages(
 ) -> "Messages":
     import numpy as np
 
-    from cloud.capacity.asking import key_header
     from cloud.capacity.load.generator import address
     from cloud.capacity.message import Head, random_messages, recorded_messages
+    from shared.api_key import key_header
     from shared.errors import Malformed
 
     host, port = address(url)

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import aiohttp
 
+from shared.api_key import key_header, key_in
 from shared.errors import Disconnected, Malformed, NotTrusted
 from shared.fetching.settings import Server
 
-_KEY_BYTES_MAX = 4096
 _HEADER_BYTES_MAX = 16 * 1024
 
 
@@ -34,20 +34,7 @@ def open_session(server: Server) -> aiohttp.ClientSession:
 
 def credentials(server: Server) -> dict[str, str]:
     """The headers that say who asks. Reads a small file. Raises `Malformed`; never shows the key."""
-    if server.api_key_file is None:
-        return {}
-    where = f"api_key_file {server.api_key_file}"
-    try:
-        with server.api_key_file.open("rb") as file:
-            content = file.read(_KEY_BYTES_MAX + 1)
-    except OSError as error:
-        raise Malformed(
-            f"{where}: {error.strerror}; name a file that this user may read"
-        ) from error
-    key = content.split(b"\n", 1)[0].strip()
-    if not key or len(content) > _KEY_BYTES_MAX or not key.isascii() or any(c < 33 for c in key):
-        raise Malformed(f"{where}: its first line is no key; put the API key there, alone")
-    return {"X-API-Key": key.decode("ascii")}
+    return key_header(key_in(server.api_key_file, "api_key_file"))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from yarl import URL
 from cloud.registry.client.answers import Answer, error_of, parsed, plain
 from cloud.registry.client.retrying import Tries, after_failure
 from cloud.registry.client.settings import ClientSettings
+from shared.api_key import key_header
 from shared.errors import Disconnected, HybridgeError, Malformed, ReadOnly, Refused, TooLarge
 
 Body = bytes | Callable[[], AsyncIterator[bytes]]
@@ -221,15 +222,6 @@ def checked_url(url: str) -> str:
             "registry: its URL holds a password, which others can read; give a key file"
         )
     return url.rstrip("/")
-
-
-def key_header(key: str | None) -> dict[str, str]:
-    """Raises `Malformed` for a key that fits no header."""
-    if key is None:
-        return {}
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise Malformed("the API key holds characters that no key has; check its file")
-    return {"X-API-Key": key}
 
 
 def quoted(part: str) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 from cloud.registry.catalog.catalog import Catalog
 from cloud.registry.replication.divergence import fork_of, write_aside
 from cloud.registry.replication.lookout import Lookout
-from cloud.registry.replication.peer import Peer, read_key
+from cloud.registry.replication.peer import Peer
 from cloud.registry.replication.role import RegionRole, RoleFile
 from cloud.registry.replication.settings import PeerSettings
 from cloud.registry.replication.trusted_root import FetchRoot, TrustedRoot
+from shared.api_key import key_in
 from shared.errors import HybridgeError
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class HomeWatch:
         """`others`: whom it followed before it was promoted; they are asked too, and may be dead."""
         self._settings, self._catalog = settings, catalog
         self._root, self._own_root, self._role_file = root, own_root, role_file
-        self._key = read_key(settings.key_file)
+        self._key = key_in(settings.key_file)
         self._urls = tuple(dict.fromkeys([*settings.urls, *others]))
         self.is_unsure = bool(settings.urls) and not alone
         self.fenced: RegionRole | None = None
@@ -107,7 +108,7 @@ async def keep_aside(
     folder: Path,
 ) -> RegionRole:
     """Write what only a fenced registry has to a file, as soon as its new home can be asked."""
-    key = read_key(settings.key_file)
+    key = key_in(settings.key_file)
     while role.divergent is None:
         for url in role.homes:
             try:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import quote
@@ -23,7 +22,6 @@ from shared.errors import Disconnected, Malformed, TooLarge, Unknown
 
 _ROOT_BYTES_MAX: Final = 256 * 1024
 _REFUSAL_BYTES_MAX: Final = 8 * 1024
-_KEY_BYTES_MAX: Final = 1024
 _RANGE: Final = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 _NO_PATIENCE_S: Final = 1e-6
 _GRACE_S: Final = 5.0  # beyond what the other end was asked to wait
@@ -120,22 +118,6 @@ class Peer:
         path = f"/v1/replicas/{quote(state.name, safe='')}"
         document = state.model_dump(mode="json")
         await self._connection.json("PUT", path, document=document)
-
-
-def read_key(file: Path | None) -> str | None:
-    """The API key in a file. Raises `Malformed`."""
-    if file is None:
-        return None
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(_KEY_BYTES_MAX + 1)
-    except OSError as error:
-        raise Malformed(
-            f"{file}: {error.strerror}; name a readable file with an API key"
-        ) from error
-    if len(content) > _KEY_BYTES_MAX or not (key := content.decode("ascii", "replace").strip()):
-        raise Malformed(f"{file}: want one API key in it, under {_KEY_BYTES_MAX} bytes")
-    return key
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> Answer:

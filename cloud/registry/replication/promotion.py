@@ -18,7 +18,7 @@ from cloud.registry.documents import Head
 from cloud.registry.replication import replication
 from cloud.registry.replication.before_promotion import Circumstances, losses, never
 from cloud.registry.replication.one_at_a_time import one_at_a_time
-from cloud.registry.replication.peer import Peer, read_key
+from cloud.registry.replication.peer import Peer
 from cloud.registry.replication.role import RegionRole, RoleFile
 from cloud.registry.replication.role_settings import current_role, followed
 from cloud.registry.replication.settings import HomeSettings
@@ -29,6 +29,7 @@ from cloud.registry.trust.ceremony import ROOT_DAYS
 from cloud.registry.trust.edits import Holders
 from cloud.registry.trust.keys import create_key, load_signer, load_signers, read_password
 from cloud.registry.trust.repository import Repository
+from shared.api_key import key_in
 from shared.disk import write_whole
 from shared.errors import Conflict, HybridgeError, Malformed, NotTrusted
 from shared.trust.chain import Chain, epoch_of
@@ -189,7 +190,7 @@ async def _circumstances(here: _Here, role: RegionRole, head: Head, root: Root) 
 
 async def _asked(here: _Here, home: HomeSettings, head: Head) -> list[tuple[str, bool, int]]:
     """Of each registry that answers: its URL, whether it is home, its last entry."""
-    timeout_s, key = here.config.peers.timeout_s, read_key(home.key_file)
+    timeout_s, key = here.config.peers.timeout_s, key_in(home.key_file)
 
     async def ask(url: str) -> tuple[str, bool, int] | None:
         try:

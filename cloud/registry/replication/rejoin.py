@@ -19,11 +19,12 @@ from cloud.registry.documents import Head
 from cloud.registry.replication import replication
 from cloud.registry.replication.divergence import fork_of, write_aside
 from cloud.registry.replication.one_at_a_time import one_at_a_time
-from cloud.registry.replication.peer import Peer, read_key
+from cloud.registry.replication.peer import Peer
 from cloud.registry.replication.role import RegionRole, RoleFile
 from cloud.registry.replication.role_settings import current_role
 from cloud.registry.replication.trusted_root import TrustedRoot
 from cloud.registry.store.database import RegistryDatabase
+from shared.api_key import key_in
 from shared.errors import Conflict, Malformed, Unavailable
 
 
@@ -61,7 +62,7 @@ async def rejoin(
             catalog = Catalog(database, config.catalog)
             head = await asyncio.to_thread(catalog.head)
             root = await _root(config, catalog, folder)
-            key = read_key(config.home.key_file if config.home else config.peers.key_file)
+            key = key_in(config.home.key_file if config.home else config.peers.key_file)
             async with Peer(
                 urls[0], key, wait_s_max=config.peers.timeout_s, answer_bytes_max=32 * 1024**2
             ) as peer:

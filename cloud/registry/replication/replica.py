@@ -11,11 +11,12 @@ from cloud.registry.catalog.catalog import Catalog
 from cloud.registry.documents import Head
 from cloud.registry.replication.following import Following
 from cloud.registry.replication.lookout import Lookout
-from cloud.registry.replication.peer import Peer, read_key
+from cloud.registry.replication.peer import Peer
 from cloud.registry.replication.region_status import RegionState, RegionStatus
 from cloud.registry.replication.reporter import Reporter
 from cloud.registry.replication.settings import HomeSettings, PeerSettings
 from cloud.registry.replication.trusted_root import TrustedRoot
+from shared.api_key import key_in
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class Replica:
     ) -> None:
         self._home, self._look = home, peers
         self._root = root
-        key = read_key(home.key_file)
+        key = key_in(home.key_file)
         self._peers = {
             url: Peer(
                 url, key, wait_s_max=home.wait_s, answer_bytes_max=home.answer_bytes_max,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cloud.capacity.asking import get, key_header
+from cloud.capacity.asking import get
 from shared.errors import Forbidden, HybridgeError, Malformed, NotTrusted, Unavailable, Unknown
 
 BIG = 8 * 1024 * 1024
@@ -57,14 +57,3 @@ def test_each_status_is_said_in_words(
 def test_a_body_over_its_bound_is_refused(url: str) -> None:
     with pytest.raises(Malformed, match=f"over {BIG} bytes"):
         get(url, "/big", None)
-
-
-@pytest.mark.parametrize("key", ["two words", "new\nline", "\u00e9", "a\x00"])
-def test_a_key_that_fits_no_header_is_refused(key: str) -> None:
-    with pytest.raises(Malformed, match="characters that no key has"):
-        key_header(key)
-
-
-def test_a_key_goes_in_its_header_and_none_in_none() -> None:
-    assert key_header("hyb_1") == {"X-API-Key": "hyb_1"}
-    assert key_header(None) == {}

@@ -177,4 +177,4 @@ class CatalogMachine(RuleBasedStateMachine):
 
 
 TestCatalog = CatalogMachine.TestCase
-TestCatalog.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestCatalog.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)

@@ -92,7 +92,7 @@ def reporting(count: Callable[[Problem], None]) -> Middleware:
             problem = problem_of(error)
         note(request, problem)
         count(problem)
-        response = response_of(problem, request_id)
+        response = response_of(problem.for_callers, request_id)
         if allow:
             response.headers["Allow"] = allow
         return response

@@ -6,7 +6,8 @@ that is where clients of the Open Inference Protocol look.
 
 import json
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from cloud.gateway.refusals import RateLimited
@@ -68,6 +69,11 @@ TABLE: dict[type[HybridgeError], tuple[HTTPStatus, str]] = {
 
 _BUG = (HTTPStatus.INTERNAL_SERVER_ERROR, "bug")
 _INSTANCE = b', "instance": '
+_OF_STORES = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS})
+_PLACE = re.compile(
+    r"(?:(?<![\w.:/])/|\b(?:file|s3a?|gs|az|abfss?)://)(?:[^\s:;,'\"()/]*/)+([^\s:;,'\"()/]+)"
+)
+"""An absolute path of two parts or more, or a bucket's URL."""
 _CLOSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
 
 
@@ -95,6 +101,13 @@ class Problem:
         if self.retry_after_s is not None:  # whole seconds are the header's unit (RFC 9110, 10.2.3)
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after_s)))
         return headers
+
+    @property
+    def for_callers(self) -> "Problem":
+        """Where a disk or a store is away, its place is for the log alone: of a path the last part."""
+        if self.status not in _OF_STORES:
+            return self
+        return replace(self, detail=_PLACE.sub(r".../\1", self.detail))
 
     def body(self, request_id: str) -> bytes:
         """The document; `instance` is the request, as the log names it; "" where there is none yet."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from cloud.registry.artifacts.folder_blobs import in_words
@@ -59,7 +60,7 @@ class StagedFile:
         with self._alone, in_words(self._where):
             if self._closed:
                 raise Conflict(f"{self._where}: given up")
-            file = self.path.open("a+b", buffering=0)
+            file = FileIO(self.path, "a+", opener=_no_link)
             if not self._is_mine(file):
                 file.close()
                 raise Conflict(
@@ -153,6 +154,10 @@ class StagedFile:
             self._file = None
 
 
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
 def staged_files(folder: Path) -> list[Staged]:
     """All unfinished uploads, the longest forgotten first. Raises `Unavailable`."""
     found = []
@@ -161,9 +166,11 @@ def staged_files(folder: Path) -> list[Staged]:
             if (name := _NAME.fullmatch(path.name)) is None:
                 continue  # not its own
             try:
-                stat = path.stat()
+                stat = path.lstat()
             except FileNotFoundError:
                 continue
+            if not S_ISREG(stat.st_mode):
+                continue  # a link leads to a file that is none of ours
             found.append(Staged(path, name[1], int(name[2]), stat.st_size, stat.st_mtime))
     return sorted(found, key=lambda one: one.touched_at)
 
@@ -172,7 +179,7 @@ def drop_idle(staged: Staged) -> bool:
     """Remove an upload that nobody is writing. False when somebody is, or it is gone."""
     with in_words(staged.path.name):
         try:
-            file = staged.path.open("r+b")
+            file = FileIO(staged.path, "r+", opener=_no_link)
         except FileNotFoundError:
             return False
         with file:

@@ -4,6 +4,8 @@ import pkgutil
 import re
 from http import HTTPStatus
 
+import pytest
+
 import cloud
 from cloud.api.problems import TABLE, http_problem, problem_of
 from cloud.capacity.manifests import query
@@ -86,3 +88,22 @@ def test_connections_close_where_a_body_was_left_unread() -> None:
     assert problem_of(errors.TooLarge("big")).closes
     assert not problem_of(errors.Malformed("bad")).closes
     assert http_problem(HTTPStatus.METHOD_NOT_ALLOWED, "no").kind == "method-not-allowed"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("/srv/hy-1/state/artifacts: No space left", ".../artifacts: No space left"),
+        ("s3://models-of-acme/eu/artifacts: timed out", ".../artifacts: timed out"),
+        ("(/var/lib/x y): gone", "(.../x y): gone"),
+        ("ask https://home.example/v1/log for it", "ask https://home.example/v1/log for it"),
+        ("100/second are taken, 3/4 of it", "100/second are taken, 3/4 of it"),
+        ("/openapi.json says what there is", "/openapi.json says what there is"),
+    ],
+)
+def test_callers_do_not_learn_where_a_store_lies(said: str, shown: str) -> None:
+    for kind in (errors.Unavailable, errors.Overloaded):
+        problem = problem_of(kind(said))
+        assert problem.for_callers.detail == shown
+        assert problem.detail == said  # as the log has it
+    assert problem_of(errors.Conflict(said)).for_callers.detail == said

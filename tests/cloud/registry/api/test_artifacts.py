@@ -97,3 +97,15 @@ def test_devices_see_what_is_released_and_nothing_else(
     assert running.call("POST", retire, {"comment": "bad", "metadata": retired}).status == 200
     assert seen(Role.FETCH) == {404}
     assert running.get(f"/tuf/2.model-{model}.json", Role.FETCH).status == 200
+
+
+def test_a_store_that_is_away_does_not_say_where_it_lay(tmp_path: Path) -> None:
+    with RegistryProcess(tmp_path, "[evaluation]\nprocesses = 0\n") as registry:
+        content = b"a file"
+        assert upload(registry, content).status == 204
+        there = registry.state_dir / "artifacts" / "sha256"
+        there.rename(there.with_name("away"))
+        there.write_bytes(b"")
+        reply = registry.get(f"/v1/artifacts/{sha256(content)}")
+        assert (reply.status, reply.json["detail"]) == (503, ".../artifacts: Not a directory")
+        assert str(registry.state_dir) in registry.log.read_text()

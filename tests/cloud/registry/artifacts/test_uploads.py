@@ -290,3 +290,16 @@ def test_what_a_killed_put_left_goes_with_the_next_collection(tmp_path: Path) ->
     assert len(list(folder.iterdir())) == 1
     run(store(tmp_path).collect(set(), dry_run=False, now=1e12))
     assert list(folder.iterdir()) == []
+
+
+def test_a_link_among_the_uploads_is_not_written_through(tmp_path: Path) -> None:
+    artifacts, elsewhere = store(tmp_path), tmp_path / "elsewhere"
+    begin(artifacts, b"other", 2)
+    elsewhere.write_bytes(b"")
+    staged = tmp_path / "artifacts" / "uploads" / f"{sha(b'abc')}.3.part"
+    staged.symlink_to(elsewhere)
+    with pytest.raises(Unavailable, match="symbolic links"):
+        begin(artifacts, b"abc", 3)
+    assert elsewhere.read_bytes() == b""
+    assert sha(b"abc") not in run(artifacts.has([sha(b"abc")]))
+    assert [one.sha256 for one in staged_files(staged.parent)] == [sha(b"other")]

@@ -19,13 +19,14 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Replace a file, or leave it as it was; with `durable` it stands a power cut once this returns.
 
     Makes its folder. One writer at a time: written beside it as `.NAME.tmp`, which a kill may leave behind and the
-    next call overwrites. Raises `NoRoom` or another `Unavailable`.
+    next call removes. Raises `NoRoom` or another `Unavailable`.
     """
     beside = path.with_name(f".{path.name}.tmp")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        beside.unlink(missing_ok=True)  # a killed writer's, or a link to a file of another's choice
         try:
-            with beside.open("wb") as file:
+            with beside.open("xb") as file:
                 file.write(content)
                 if durable:
                     file.flush()

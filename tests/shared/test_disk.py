@@ -23,6 +23,14 @@ def test_what_a_killed_writer_left_beside_it_is_in_nobodys_way(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
 
 
+def test_a_link_beside_it_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_bytes(b"theirs")
+    (tmp_path / ".a.tmp").symlink_to(tmp_path / "theirs")
+    write_whole(tmp_path / "a", b"new")
+    assert (tmp_path / "theirs").read_bytes() == b"theirs"
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
 @pytest.mark.parametrize(
     ("number", "kind"),
     [(errno.ENOSPC, NoRoom), (errno.EDQUOT, NoRoom), (errno.EIO, Unavailable)],

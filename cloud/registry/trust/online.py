@@ -1,21 +1,24 @@
 """Snapshots and timestamps, which the registry signs by itself, and when. Pure."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from cloud.registry.trust import edits
 from cloud.registry.trust.settings import TrustSettings
-from shared.trust.tuf_api import CryptoSigner, Root
+from shared.trust.names import ISSUED
+from shared.trust.tuf_api import AnyMetadata, CryptoSigner, Root
 
 
 def is_good(content: bytes | None, role: str, root: Root, now: datetime, left_days: float) -> bool:
-    """Whether it is signed as the root says, and for more than `left_days` yet."""
+    """Whether it is signed as the root says, for more than `left_days` yet, and not in the future:
+    a clock that ran ahead and was put right leaves a timestamp that no device believes.
+    """
     if content is None:
         return False
     metadata = edits.read(content, role, role)
     result = root.get_verification_result(role, metadata.signed_bytes, metadata.signatures)
     left: timedelta = metadata.signed.expires - now
-    return result.verified and left > timedelta(days=left_days)
+    return result.verified and left > timedelta(days=left_days) and _issued(metadata) <= now
 
 
 def resigned(
@@ -50,11 +53,20 @@ def resigned(
 
 
 def due(timestamp: bytes | None, settings: TrustSettings, now: datetime) -> datetime:
-    """When the next timestamp is to be signed; `now` where there is none."""
+    """When the next timestamp is to be signed; `now` where there is none that counts."""
     if timestamp is None:
         return now
-    expires: datetime = edits.read(timestamp, "timestamp", "timestamp").signed.expires
+    metadata = edits.read(timestamp, "timestamp", "timestamp")
+    if _issued(metadata) > now:
+        return now
+    expires: datetime = metadata.signed.expires
     return expires - timedelta(days=settings.timestamp_left_days)
+
+
+def _issued(metadata: AnyMetadata) -> datetime:
+    """When a timestamp was signed, by the registry's clock; the others do not say it."""
+    seconds = metadata.signed.unrecognized_fields.get(ISSUED, 0)
+    return datetime.fromtimestamp(int(seconds), UTC)
 
 
 def _after(content: bytes | None, role: str) -> int:

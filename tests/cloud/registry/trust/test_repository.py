@@ -104,6 +104,21 @@ def test_the_timestamp_is_signed_anew_before_it_expires(set_up: House) -> None:
     assert snapshot.expires - set_up.now > 6 * DAY
 
 
+def test_a_clock_that_ran_ahead_and_was_put_right_is_mended_at_the_next_tick(
+    set_up: House,
+) -> None:
+    set_up.release("fashion", "1.0.0", set_up.signed_release("fashion", "1.0.0"))
+    device = set_up.device()
+    set_up.later(10)
+    assert set_up.tick().versions.keys() == {"snapshot", "timestamp"}
+    set_up.later(-10)
+    with pytest.raises(NotTrusted, match="was signed on"):
+        set_up.sees(device)
+    assert set_up.tick().versions.keys() == {"timestamp"}
+    assert set_up.sees(device) == ["1.0.0"]
+    assert set_up.tick().versions == {}
+
+
 def test_without_the_online_keys_nothing_is_signed(set_up: House) -> None:
     for path in set_up.ceremony.online.glob("*.pem"):
         path.unlink()

@@ -74,5 +74,9 @@ class Refusals:
         )
         kind = f"{problem.status.value} {problem.kind}"
         return _Kept(
-            problem, self._counter_of(problem), head.encode(), problem.before_instance, kind
+            problem,
+            self._counter_of(problem),
+            head.encode(),
+            problem.for_callers.before_instance,
+            kind,
         )

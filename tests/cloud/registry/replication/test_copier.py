@@ -127,7 +127,7 @@ def test_another_content_never_becomes_the_artifact(tmp_path):
             await copier.copy(peer, {SHA256: len(CONTENT)})
         assert await artifacts.has([SHA256]) == set()
 
-    run(tmp_path, Server({SHA256: CONTENT[:-1] + b"x"}), work)
+    run(tmp_path, Server({SHA256: CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])}), work)
 
 
 def test_another_length_than_the_logs_is_refused_before_a_byte_is_kept(tmp_path):

@@ -4,6 +4,9 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
+
+from pydantic import ValidationError
 
 from edge import api_url
 from edge.config import Config
@@ -11,6 +14,18 @@ from edge.updates.status import UpdateStatus, VersionStatus
 from shared.errors import Disconnected, HybridgeError, Malformed, Refused, Unavailable
 
 _TIMEOUT_S = 120.0  # a rollback opens a model
+_ANSWER_BYTES_MAX = 256 * 1024
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The agent sends nobody anywhere; what does is not the agent."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+# Proxies of the environment are for other machines: this asks the agent of this one.
+_LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
 
 
 def ask(config: Config, action: str, body: Mapping[str, object]) -> UpdateStatus:
@@ -21,12 +36,16 @@ def ask(config: Config, action: str, body: Mapping[str, object]) -> UpdateStatus
         url, data = f"{url}/{action}", json.dumps(body).encode()
     request = urllib.request.Request(url, data)  # noqa: S310  http, of this device
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310  as above
-            return UpdateStatus.model_validate_json(answer.read())
+        with _LOCAL.open(request, timeout=_TIMEOUT_S) as answer:
+            return UpdateStatus.model_validate_json(answer.read(_ANSWER_BYTES_MAX))
     except urllib.error.HTTPError as error:
         with error:
             raise _refusal(error) from error
-    except OSError as error:
+    except ValidationError as error:
+        raise Malformed(
+            f"{url}: answers what no agent does; does another program run there?"
+        ) from error
+    except (OSError, HTTPException) as error:
         raise Disconnected(f"{url}: {error}; does the agent run?") from error
 
 

@@ -78,7 +78,7 @@ class Download:
         files = files_of(manifest, f"{release}")
         self.total_bytes = sum(file.bytes for file in files)
         have = await asyncio.to_thread(self._folders.have, installed)
-        missing = await asyncio.to_thread(_link, files, folder, have)
+        missing = await asyncio.to_thread(_link, files, folder, have, self._folders.factory)
         self.done_bytes = self.total_bytes - sum(file.bytes for file in missing)
         self.saved_bytes = self.done_bytes
         self._check_room(release, missing, folder)
@@ -99,7 +99,9 @@ class Download:
         before = self.done_bytes
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)
-        if not (
+        if await asyncio.to_thread(_copy, have.get(file.sha256), file, place):
+            self.saved_bytes += file.bytes
+        elif not (
             await asyncio.to_thread(is_file, place, file.sha256, file.bytes)
             or await self._by_delta(file, place, have)
         ):
@@ -128,7 +130,8 @@ class Download:
             self._forget(delta, offer, error)
             return False
         finally:
-            await asyncio.to_thread(delta.unlink, missing_ok=True)
+            with suppress(OSError):  # a disk that is read-only by now
+                await asyncio.to_thread(delta.unlink, missing_ok=True)
         self.saved_bytes += file.bytes - offer.bytes
         return True
 
@@ -150,14 +153,23 @@ class Download:
         return note
 
 
-def _link(files: tuple[File, ...], folder: Path, have: Mapping[str, Path]) -> list[File]:
-    """Give staging a name for each file that is here and whole; returns those that are not."""
+def _link(
+    files: tuple[File, ...], folder: Path, have: Mapping[str, Path], factory: Path
+) -> list[File]:
+    """Give staging a name for each file that is here and whole; returns those that are not, and
+    those of the factory bundle. With these no version shares bytes: a bit that flips in a file that
+    all versions have must leave one that opens.
+    """
     missing = []
     for file in files:
         place, source = folder / file.path, have.get(file.sha256)
         if is_file(place, file.sha256, file.bytes):
             continue
-        if source is None or not is_file(source, file.sha256, file.bytes):
+        if (
+            source is None
+            or source.is_relative_to(factory)
+            or not is_file(source, file.sha256, file.bytes)
+        ):
             missing.append(file)
             continue
         with writing(place):
@@ -165,6 +177,17 @@ def _link(files: tuple[File, ...], folder: Path, have: Mapping[str, Path]) -> li
             place.unlink(missing_ok=True)
             _link_or_copy(source, place)
     return missing
+
+
+def _copy(source: Path | None, file: File, place: Path) -> bool:
+    """Whether the file could be had from `source`."""
+    if source is None or not is_file(source, file.sha256, file.bytes):
+        return False
+    with writing(place):
+        place.unlink(missing_ok=True)
+        shutil.copyfile(source, place)
+        _sync(place)
+    return True
 
 
 def _link_or_copy(source: Path, place: Path) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from edge.updates.registry import Registry
 from edge.updates.release import Release
-from shared.errors import Malformed
 from shared.trust.first_fresh import Refreshes, first_fresh
+from shared.trust.pinned_root import read_pinned_root
 
 _LOOK_S_MAX = 300.0
-_ROOT_BYTES_MAX = 64 * 1024
 
 
 async def look(
@@ -26,13 +25,4 @@ async def look(
 
 def pinned_root(path: Path) -> bytes:
     """The root of trust that the device was set up with. Blocking. Raises `Malformed`."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(_ROOT_BYTES_MAX + 1)
-    except OSError as error:
-        raise Malformed(
-            f"updates.root {path}: {error.strerror}; put the registry's 1.root.json there"
-        ) from error
-    if len(content) > _ROOT_BYTES_MAX:
-        raise Malformed(f"updates.root {path}: over {_ROOT_BYTES_MAX} bytes; is it a root.json?")
-    return content
+    return read_pinned_root(path, "updates.root")

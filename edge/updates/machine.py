@@ -61,7 +61,7 @@ def step(state: State, event: Event) -> Step:
         case Proven():
             return replace(state, proven=True, starts=0), ()
         case Stopped():
-            return replace(state, starts=0), ()
+            return replace(state, starts=0, tries=0), ()
         case SwapFailed():
             return (
                 _swap_failed(state, event) if event.generation == state.generation else (state, ())

@@ -72,7 +72,7 @@ async def probe(
     """
     asked = {
         "candidate": str(candidate), "active": str(active), "engine": engine,
-        "active_variant": active_variant, "cache_dir": str(cache_dir),
+        "active_variant": active_variant, "cache_dir": str(cache_dir), "parent": str(os.getpid()),
     }  # fmt: skip
     answer = await _ask_child(json.dumps(asked).encode(), program, bounds.s_max)
     if answer.refused is not None:

@@ -18,6 +18,7 @@ from shared.bundle.reader import Bundle, open_bundle
 from shared.engines.apart import choose_apart
 from shared.engines.engine import Session
 from shared.errors import HybridgeError
+from shared.parent_process import end_with_parent
 
 _WARM_UPS = 3
 _RUNS_MAX = 40
@@ -28,8 +29,9 @@ def main() -> None:
     """Read the question from stdin, write the answer to stdout; both are JSON."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a runtime prints must not get between
-    _step_back()
     asked = json.loads(sys.stdin.read())
+    end_with_parent(int(asked["parent"]))  # one that hangs would outlive a killed agent for ever
+    _step_back()
     try:
         answer = _probe(asked)
     except HybridgeError as error:

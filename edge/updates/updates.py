@@ -11,6 +11,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import aiohttp
+
 from edge.updates.choice import choose
 from edge.updates.download import Download
 from edge.updates.driver import Driver
@@ -86,7 +88,7 @@ class Updates:
             self._reporter, self._wake, proven_s=settings.proven_s,
             backoff_s=(settings.backoff_s_min, settings.backoff_s_max), rng=self._rng,
         )  # fmt: skip
-        self._draining = self._retry = False
+        self._draining, self._retry = asyncio.Event(), False
         self._note = ""
         self._checked_at: float | None = None
         self._failures = 0  # of looks, in a row
@@ -97,19 +99,34 @@ class Updates:
     async def run(self) -> None:
         """Until `drain`. What goes wrong with an update never ends it; a bug does."""
         driver = self._driver
-        async with open_session(self._settings) as session, asyncio.TaskGroup() as tasks:
-            self._registry.session = session
-            reporting = tasks.create_task(self._reporter.run(), name="reports")
+        async with asyncio.TaskGroup() as tasks:
             driver.begin(tasks)
-            await driver.try_to(Started())
-            await self._watch()
+            if (session := await self._session()) is not None:
+                async with session:
+                    self._registry.session = session
+                    reporting = tasks.create_task(self._reporter.run(), name="reports")
+                    await driver.try_to(Started())
+                    await self._watch()
+                    await driver.end()
+                    reporting.cancel()
             await driver.end()
-            reporting.cancel()
         await driver.try_to(Stopped())
+
+    async def _session(self) -> aiohttp.ClientSession | None:
+        """As soon as its TLS files can be read; None when the agent ends before."""
+        while not self._draining.is_set():
+            try:
+                return open_session(self._settings)
+            except HybridgeError as error:
+                pause = self._failed(error, 0.0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._draining.wait()
+        return None
 
     def drain(self) -> None:
         """Stop looking; a candidate on its way waits on disk for the next start."""
-        self._draining = True
+        self._draining.set()
         self._wake.set()
         if self._looking is not None:
             self._looking.cancel()
@@ -186,7 +203,7 @@ class Updates:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             self._wake.clear()
-            if self._draining:
+            if self._draining.is_set():
                 return
             try:
                 await self._look()
@@ -194,6 +211,9 @@ class Updates:
             except HybridgeError as error:
                 asked = error.retry_after_s or 0.0 if isinstance(error, Unavailable) else 0.0
                 pause = self._failed(error, asked)
+            with suppress(TimeoutError):  # however often somebody asks for a look
+                async with asyncio.timeout(s.backoff_s_min):
+                    await self._draining.wait()
 
     async def _look(self) -> None:
         if self._retry:
@@ -205,7 +225,7 @@ class Updates:
             releases = await self._looking
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self._draining or (task is not None and task.cancelling()):
+            if not self._draining.is_set() or (task is not None and task.cancelling()):
                 raise
             return
         if self._failures:

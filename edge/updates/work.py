@@ -86,17 +86,20 @@ class Work:
         self, command: Fetch | Verify | Probe | Try, state: State
     ) -> tuple[Event, Slot | None]:
         """What came of it, and the open slot of a candidate that passed its trial."""
-        match command:
-            case Fetch(generation, release):
-                return await self._fetch(generation, release, state), None
-            case Verify(generation, release):
-                return await self._verify(generation, release), None
-            case Probe(generation, release):
-                return await self._probe(generation, release, state), None
-            case Try(generation, release):
-                return await self._try(generation, release)
-            case _:
-                assert_never(command)
+        try:
+            match command:
+                case Fetch(generation, release):
+                    return await self._fetch(generation, release, state), None
+                case Verify(generation, release):
+                    return await self._verify(generation, release), None
+                case Probe(generation, release):
+                    return await self._probe(generation, release, state), None
+                case Try(generation, release):
+                    return await self._try(generation, release)
+                case _:
+                    assert_never(command)
+        except (OSError, MemoryError) as error:  # a disk that breaks must not end the agent
+            return Failed(command.generation, f"this device: {error or 'no memory'}"), None
 
     # Download
 

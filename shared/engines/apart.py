@@ -16,6 +16,7 @@ from shared.engines.engine import Engine
 from shared.engines.known import known_engines
 from shared.engines.ranking import Choice, NoChoice, Verdict, choose
 from shared.errors import HybridgeError, Unavailable
+from shared.parent_process import end_with_parent
 
 _PROGRAM = "from shared.engines.apart import rank_for_parent; rank_for_parent()"
 _RANK_S_MAX = 900.0  # TensorRT compiles for minutes, once
@@ -90,7 +91,7 @@ def _ranked_in_child(
     try:
         ran = subprocess.run(  # noqa: S603 - this interpreter, a program of ours
             [sys.executable, "-c", _PROGRAM],
-            input=pickle.dumps((path, threads, cache_dir, batch_max)),
+            input=pickle.dumps((os.getpid(), path, threads, cache_dir, batch_max)),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
             capture_output=True,
             timeout=_RANK_S_MAX,
@@ -110,7 +111,9 @@ def rank_for_parent() -> None:
     """What the child runs: arguments from stdin, verdicts (or a refusal) to stdout."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a runtime prints must not get between
-    path, threads, cache_dir, batch_max = pickle.load(sys.stdin.buffer)  # noqa: S301 - our parent
+    parent, *asked = pickle.load(sys.stdin.buffer)  # noqa: S301 - our parent
+    end_with_parent(parent)
+    path, threads, cache_dir, batch_max = asked
     answer: tuple[Verdict, ...] | HybridgeError
     try:
         choice = choose(

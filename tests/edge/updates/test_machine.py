@@ -236,6 +236,14 @@ def test_a_version_that_keeps_ending_the_agent_is_left_for_the_one_before() -> N
     assert after(fallen, Offered((R2,))).candidate is None  # refused
 
 
+def test_orderly_ends_during_a_trial_are_not_held_against_the_candidate() -> None:
+    state = after(first_state("m", FACTORY), Offered((R1,)))
+    state = after(state, Downloaded(state.generation), Verified(state.generation))
+    for _ in range(3 * TRIES_MAX):
+        state = after(state, Started(), Stopped())
+    assert (state.phase, state.candidate) == ("probing", R1)
+
+
 def test_orderly_ends_and_a_proven_version_are_no_crashes() -> None:
     state = updated(R1)
     for _ in range(3 * STARTS_MAX):

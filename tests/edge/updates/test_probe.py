@@ -1,6 +1,10 @@
 """Real child processes: a candidate that breaks one hurts nobody else."""
 
 import asyncio
+import os
+import select
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,7 @@ from edge.updates.probe import PROGRAM, Bounds, Probed, Unfit, probe
 from shared.bundle.reader import open_bundle, parse_manifest
 from tests.tiny_bundle import SIDE, file_of, rewrite_manifest, write_tiny_bundle
 
+ROOT = Path(__file__).parents[3]
 BOUNDS = Bounds(s_max=60.0, latency_ms_max=500.0, slower_max=4.0)
 
 
@@ -192,3 +197,25 @@ def test_a_probe_that_is_given_up_ends_with_all_that_it_started(
 
 def there(path: Path) -> bool:
     return path.exists()
+
+
+def test_a_probe_ends_with_the_agent_that_was_killed(tmp_path: Path) -> None:
+    hangs = "import edge.updates.probe_child as p, time; p._probe = lambda _: time.sleep(600); "
+    hangs += f"p._step_back = lambda: open({str(tmp_path / 'fifo')!r}, 'w').write('here'); p.main()"
+    agent = f"""
+import asyncio
+from pathlib import Path
+from edge.updates.probe import Bounds, probe
+asyncio.run(probe(Path("a"), Path("b"), engine="auto", active_variant="", cache_dir=Path("c"),
+                  bounds=Bounds(600, 25, 3), program={hangs!r}))
+"""
+    os.mkfifo(tmp_path / "fifo")
+    with subprocess.Popen([sys.executable, "-c", agent], cwd=ROOT) as it:
+        assert (tmp_path / "fifo").read_text() == "here"
+        (child,) = Path(f"/proc/{it.pid}/task/{it.pid}/children").read_text().split()
+        ended = os.pidfd_open(int(child))
+        it.kill()
+    try:
+        assert select.select([ended], [], [], 30)[0], "the probe lives on"
+    finally:
+        os.close(ended)

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -354,3 +355,78 @@ def test_a_candidate_that_the_agents_threshold_does_not_fit_is_put_back(tmp_path
                 assert it.agent.slot.manifest.version == "1.0.0"
 
     asyncio.run(main())
+
+
+def test_however_often_somebody_asks_for_a_look_the_registry_is_asked_now_and_then(
+    tmp_path: Path,
+) -> None:
+    async def body(registry: Station, it: Device) -> None:
+        await it.shows(lambda: it.updates.status().checked_at is not None)
+        looks = len(registry.seen)  # requests of one look, at least
+        for _ in range(50):
+            it.updates.request_check()
+            await asyncio.sleep(0.005)
+        assert len(registry.seen) <= 4 * looks  # of 50
+
+    new = bundle(tmp_path, "2.0.0", shift=1)
+    with_device(tmp_path, body, new, pin="9.0.0", backoff_s_min=0.2, backoff_s_max=0.2)
+
+
+def test_no_version_shares_bytes_with_the_factory_bundle(tmp_path: Path) -> None:
+    async def body(_: Station, it: Device) -> None:
+        await it.reaches("active", version="2.0.0")
+        status = it.updates.status()
+        assert status.phase == "active"
+        files = [path for path in (tmp_path / "bundle").rglob("*") if path.is_file()]
+        assert {path.stat().st_nlink for path in files} == {1}
+
+    with_device(tmp_path, body, bundle(tmp_path, "2.0.0", shift=1))
+
+
+def flip_a_bit(root: Path) -> None:
+    """In the installed version's model card, in place, as a disk does it."""
+    (card,) = root.glob("device/updates/versions/*/card.md")
+    with card.open("r+b") as file:
+        file.write(b"T")
+
+
+def test_a_bit_that_flips_in_a_file_of_all_versions_leaves_the_factory_bundle(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(WAIT_S), station() as registry:
+            registry.release(bundle(tmp_path, "2.0.0"))  # with the factory bundle's model card
+            async with device(tmp_path, registry) as it:
+                await it.reaches("active", version="2.0.0")
+            flip_a_bit(tmp_path)
+            async with device(tmp_path, registry) as it:
+                assert (await it.agent.answer(a_sample(sure_image(0)))).model_version == "1.0.0"
+
+    asyncio.run(main())
+
+
+def test_tls_files_that_are_away_end_no_agent(tmp_path: Path) -> None:
+    async def body(_: Station, it: Device) -> None:
+        await it.shows(lambda: "TLS files" in it.updates.status().note)
+        assert await label_of(it, 0) == 0
+
+    with_device(tmp_path, body, ca=tmp_path / "away.pem")
+
+
+def test_a_disk_that_breaks_during_an_update_ends_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Path.read_bytes
+
+    def broken(path: Path) -> bytes:
+        if "staging" in path.parts:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(path)
+
+    async def body(_: Station, it: Device) -> None:
+        await it.reaches("failed")
+        assert "Input/output error" in it.updates.status().why
+        assert await label_of(it, 0) == 0
+
+    monkeypatch.setattr(Path, "read_bytes", broken)
+    with_device(tmp_path, body, bundle(tmp_path, "2.0.0", shift=1))

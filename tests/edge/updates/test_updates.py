@@ -383,7 +383,7 @@ def test_no_version_shares_bytes_with_the_factory_bundle(tmp_path: Path) -> None
     with_device(tmp_path, body, bundle(tmp_path, "2.0.0", shift=1))
 
 
-def flip_a_bit(root: Path) -> None:
+def flip_the_card(root: Path) -> None:
     """In the installed version's model card, in place, as a disk does it."""
     (card,) = root.glob("device/updates/versions/*/card.md")
     with card.open("r+b") as file:
@@ -398,7 +398,7 @@ def test_a_bit_that_flips_in_a_file_of_all_versions_leaves_the_factory_bundle(
             registry.release(bundle(tmp_path, "2.0.0"))  # with the factory bundle's model card
             async with device(tmp_path, registry) as it:
                 await it.reaches("active", version="2.0.0")
-            flip_a_bit(tmp_path)
+            flip_the_card(tmp_path)
             async with device(tmp_path, registry) as it:
                 assert (await it.agent.answer(a_sample(sure_image(0)))).model_version == "1.0.0"
 

@@ -18,8 +18,8 @@ class NoRoom(Overloaded):
 def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Replace a file, or leave it as it was; with `durable` it stands a power cut once this returns.
 
-    Makes its folder. One writer at a time: written beside it as `.NAME.tmp`, which a kill may leave behind and the
-    next call removes. Raises `NoRoom` or another `Unavailable`.
+    Makes its folder. One writer at a time: written beside it as `.NAME.tmp`, which a kill may leave
+    behind and the next call removes. Raises `NoRoom` or another `Unavailable`.
     """
     beside = path.with_name(f".{path.name}.tmp")
     with writing(path):

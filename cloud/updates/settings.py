@@ -7,10 +7,8 @@ from pydantic import Field
 
 from shared.bundle.manifest import Name
 from shared.config import Count, Positive
-from shared.errors import Malformed
 from shared.fetching.settings import Server
-
-_ROOT_BYTES_MAX = 512 * 1024
+from shared.trust.pinned_root import read_pinned_root
 
 
 class RegistryModels(Server):
@@ -26,11 +24,5 @@ class RegistryModels(Server):
     """Versions of a model that stay on disk: the one that is served and the two before it."""
 
     def read_root(self) -> bytes:
-        """Raises `Malformed`."""
-        try:
-            with self.root.open("rb") as file:
-                return file.read(_ROOT_BYTES_MAX)
-        except OSError as error:
-            raise Malformed(
-                f"registry.root {self.root}: {error.strerror}; name the registry's 1.root.json"
-            ) from error
+        """Blocking. Raises `Malformed`."""
+        return read_pinned_root(self.root, "registry.root")

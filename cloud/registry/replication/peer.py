@@ -19,8 +19,9 @@ from cloud.registry.documents import ReplicaState
 from cloud.registry.replication.log_answer import LogAnswer
 from shared.config import in_words
 from shared.errors import Disconnected, Malformed, TooLarge, Unknown
+from shared.trust.names import ROOT_BYTES_MAX
 
-_ROOT_BYTES_MAX: Final = 256 * 1024
+_ANSWER_BYTES_MAX: Final = 256 * 1024
 _REFUSAL_BYTES_MAX: Final = 8 * 1024
 _RANGE: Final = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 _NO_PATIENCE_S: Final = 1e-6
@@ -48,7 +49,7 @@ class Peer:
         *,
         wait_s_max: float,
         connect_s_max: float = 5.0,
-        answer_bytes_max: int = _ROOT_BYTES_MAX,
+        answer_bytes_max: int = _ANSWER_BYTES_MAX,
         transfers: int = 1,
     ) -> None:
         self.url: Final = url
@@ -78,8 +79,8 @@ class Peer:
             answer = await self._connection.call("GET", f"/tuf/{version}.root.json")
         except Unknown:
             return None
-        if len(answer.body) > _ROOT_BYTES_MAX:
-            raise TooLarge(f"{self.url}: {version}.root.json is over {_ROOT_BYTES_MAX} bytes")
+        if len(answer.body) > ROOT_BYTES_MAX:
+            raise TooLarge(f"{self.url}: {version}.root.json is over {ROOT_BYTES_MAX} bytes")
         return answer.body
 
     async def log(self, after: int, limit: int, wait_s: float) -> LogAnswer:

@@ -33,6 +33,7 @@ from shared.api_key import key_in
 from shared.disk import write_whole
 from shared.errors import Conflict, HybridgeError, Malformed, NotTrusted
 from shared.trust.chain import Chain, epoch_of
+from shared.trust.names import ROOT_BYTES_MAX
 from shared.trust.tuf_api import CryptoSigner, Root
 
 _ONLINE = ("snapshot", "timestamp")
@@ -163,7 +164,7 @@ async def _switch(here: _Here, roles: RoleFile, root: bytes, head: Head, now: da
 async def _newest_root(here: _Here) -> bytes:
     """Of the log, or verified since. Raises `Unknown` where there is none yet."""
     file = await asyncio.to_thread(here.catalog.trust_file, "root", None)
-    return await here.artifacts.read(file.sha256, replication.ROOT_BYTES_MAX)
+    return await here.artifacts.read(file.sha256, ROOT_BYTES_MAX)
 
 
 async def _circumstances(here: _Here, role: RegionRole, head: Head, root: Root) -> Circumstances:

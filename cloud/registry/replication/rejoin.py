@@ -26,6 +26,8 @@ from cloud.registry.replication.trusted_root import TrustedRoot
 from cloud.registry.store.database import RegistryDatabase
 from shared.api_key import key_in
 from shared.errors import Conflict, Malformed, Unavailable
+from shared.trust.names import ROOT_BYTES_MAX
+from shared.trust.pinned_root import read_pinned_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,10 @@ async def _root(config: RegistryConfig, catalog: Catalog, folder: Path) -> Trust
     if kept.exists():
         return TrustedRoot(kept, kept.read_bytes())
     if config.home is not None:
-        return TrustedRoot(kept, config.home.root.read_bytes())
+        return TrustedRoot(kept, read_pinned_root(config.home.root, "home.root"))
     first = await asyncio.to_thread(catalog.trust_file, "root", 1)
     artifacts = Artifacts(config.artifacts, config.state_dir)
-    return TrustedRoot(kept, await artifacts.read(first.sha256, replication.ROOT_BYTES_MAX))
+    return TrustedRoot(kept, await artifacts.read(first.sha256, ROOT_BYTES_MAX))
 
 
 def _set_aside(config: RegistryConfig, head: Head) -> Path:

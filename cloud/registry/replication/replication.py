@@ -18,12 +18,13 @@ from cloud.registry.replication.role_settings import current_role, followed
 from cloud.registry.replication.settings import HomeSettings, PeerSettings
 from cloud.registry.replication.signed_heads import SignedHeadFile
 from cloud.registry.replication.trusted_root import TrustedRoot
-from shared.errors import Malformed, ReadOnly, Unknown
+from shared.errors import ReadOnly, Unknown
+from shared.trust.names import ROOT_BYTES_MAX
+from shared.trust.pinned_root import read_pinned_root
 
 log = logging.getLogger(__name__)
 
 FOLDER = "replication"
-ROOT_BYTES_MAX = 256 * 1024
 
 
 class Replication:
@@ -181,14 +182,7 @@ class Replication:
         return True
 
     def _root_from_file(self, pinned: Path) -> TrustedRoot:
-        try:
-            with pinned.open("rb") as file:
-                content = file.read(ROOT_BYTES_MAX)
-        except OSError as error:
-            raise Malformed(
-                f"home.root {pinned}: {error.strerror}; put the home's first root there (its "
-                "/tuf/1.root.json, checked against the key ceremony's)"
-            ) from error
+        content = read_pinned_root(pinned, "home.root")
         return TrustedRoot(self._folder / "root.json", content)
 
     async def _root_of_home(self) -> TrustedRoot | None:

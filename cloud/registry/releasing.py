@@ -16,8 +16,10 @@ from cloud.registry.catalog.checklist import missing
 from cloud.registry.catalog.commands import Release, Retire
 from cloud.registry.documents import Evaluation, ModelVersion, State
 from cloud.registry.registry import Registry
+from cloud.registry.trust import edits
 from cloud.registry.trust.repository import Prepared, Repository
 from shared.errors import Conflict, Unknown
+from shared.trust.chain import epoch_of
 from shared.trust.names import model_role
 
 log = logging.getLogger(__name__)
@@ -133,9 +135,21 @@ class Releasing:
         content = _content(metadata)
         assert content is not None
         async with self.trust.turn:
+            if role == "root":
+                await self._check_epoch(content)
             prepared = await self.trust.prepare({role: content}, self._now())
             await self._settle(prepared, actor)
         return prepared
+
+    async def _check_epoch(self, root: bytes) -> None:
+        """Devices and replicas would refuse a home whose log is of an earlier epoch than its root."""
+        new = await asyncio.to_thread(edits.read, root, "root", "new root")
+        head = await self._registry.read(self._registry.catalog.head)
+        if (epoch := epoch_of(new.signed)) != head.epoch:
+            raise Conflict(
+                f"new root: is of epoch {epoch}, this registry's log of {head.epoch}; a new epoch "
+                "begins on a replica, with `hybridge registry promote`"
+            )
 
     async def discard(self, role: str) -> None:
         self._registry.replication.check_writable()

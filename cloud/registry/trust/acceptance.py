@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cloud.registry.trust.edits import read
+from cloud.registry.trust.new_root import check_new_root
 from shared.errors import Conflict, Malformed, NotTrusted, Unknown
-from shared.trust.chain import epoch_of
 from shared.trust.names import file_name, model_of
 from shared.trust.tuf_api import AnyMetadata, Metadata, Root, Targets, VerificationResult
 
 _VALID_MIN = timedelta(hours=1)
+_VALID_MAX = timedelta(days=3_661)  # ten years: expiry is what ends a key that nobody took back
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,14 @@ def admit(
             f"{where}: expires on {metadata.signed.expires:%Y-%m-%d %H:%M} UTC, by this registry's "
             "clock too soon; sign it with a later date"
         )
-    if role == "root" and published.root is not None:
-        _check_epoch(metadata.signed, published.root.signed, where)
+    if metadata.signed.expires > now.astimezone(UTC) + _VALID_MAX:
+        raise NotTrusted(
+            f"{where}: expires on {metadata.signed.expires:%Y-%m-%d}; a key that is lost would be "
+            f"believed until then: sign it for {_VALID_MAX.days} days at most"
+        )
+    if role == "root":
+        old = None if published.root is None else published.root.signed
+        check_new_root(metadata.signed, old, where)
     if role in staged:
         before = read(staged[role], role, where)
         if before.signed_bytes == metadata.signed_bytes:
@@ -149,21 +156,6 @@ def _check_version(
     if metadata.signed.version != last + 1:
         raise Conflict(
             f"{where}: the published version is {last}, so the next is {last + 1}; edit that one"
-        )
-
-
-def _check_epoch(new: Root, old: Root, where: str) -> None:
-    if epoch_of(new) < epoch_of(old):
-        raise NotTrusted(
-            f"{where}: its epoch {epoch_of(new)} is below the present one, {epoch_of(old)}"
-        )
-    if epoch_of(new) > epoch_of(old) and any(
-        set(new.roles[role].keyids) & set(old.roles[role].keyids)
-        for role in ("snapshot", "timestamp")
-    ):
-        raise NotTrusted(
-            f"{where}: raises the epoch and keeps an online key of the home before, which could go "
-            "on signing; make new snapshot and timestamp keys"
         )
 
 

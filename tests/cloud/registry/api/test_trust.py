@@ -56,6 +56,21 @@ def test_a_root_waits_for_the_second_of_two(
     assert running.get(f"/v1/log?after={seq}").status == 200  # the head is signed under it
 
 
+def test_a_root_of_another_epoch_is_published_by_a_promotion_alone(
+    running: RegistryProcess, trust_keys: TrustKeys
+) -> None:
+    version = next(
+        one["version"] for one in running.get("/v1/trust").json["roles"] if one["role"] == "root"
+    )
+    before = running.get(f"/tuf/{version}.root.json", "fetch").body
+    draft = edits.next_root(before, datetime.now(UTC), 730, epoch=2)
+    signers = [load_signer(trust_keys.folder / f"root-{n}.pem", None) for n in (1, 2)]
+    body = {"metadata": json.loads(edits.sign(draft, "root", signers))}
+    refused = running.call("POST", "/v1/trust/root", body)
+    assert (refused.status, "begins on a replica" in refused.json["detail"]) == (409, True)
+    assert running.get("/v1/trust/root/staged").status == 404
+
+
 def test_a_timestamp_is_signed_anew_before_it_ends(tmp_path: Path) -> None:
     """A clock that has moved on by a day and a half, and a timestamp of which half is over."""
     keys = TrustKeys(tmp_path / "keys")

@@ -10,7 +10,7 @@ import pytest
 from cloud.registry.trust import edits
 from cloud.registry.trust.edits import Holders
 from cloud.registry.trust.heads import is_signed
-from cloud.registry.trust.keys import create_key
+from cloud.registry.trust.keys import create_key, load_signer
 from shared.errors import Conflict, Malformed, NotTrusted, Refused, TooLarge, Unavailable, Unknown
 from shared.trust.chain import Chain
 from shared.trust.tuf_api import CryptoSigner, Metadata
@@ -231,6 +231,31 @@ def test_a_root_that_raises_the_epoch_may_keep_no_online_key(set_up: House) -> N
     assert asyncio.run(set_up.repository.status(set_up.now)).epoch == 2
     back = edits.next_root(set_up.file("root"), set_up.now, 730, epoch=1)
     refused(set_up, "root", edits.sign(back, "root", signers), "below the present", NotTrusted)
+
+
+@pytest.mark.parametrize("role", ["root", "targets"])
+def test_an_online_key_may_sign_for_nothing_else(set_up: House, role: str) -> None:
+    online = load_signer(set_up.ceremony.online / "timestamp.pem", None).public_key
+    others = (set_up.signer("root-1").public_key, set_up.signer("root-2").public_key)
+    draft = edits.next_root(
+        set_up.file("root"), set_up.now, 730, holders={role: Holders((online, *others), 2)}
+    )
+    signers = [set_up.signer("root-1"), set_up.signer("root-2")]
+    signed = edits.sign(draft, "root", signers)
+    refused(set_up, "root", signed, f"is an online key and may sign for {role}", NotTrusted)
+
+
+@pytest.mark.parametrize("role", ["root", "targets"])
+def test_metadata_that_is_valid_for_generations_is_refused(set_up: House, role: str) -> None:
+    days = 365 * 70
+    draft = (
+        edits.next_root(set_up.file("root"), set_up.now, days)
+        if role == "root"
+        else edits.renewed(set_up.file(role), role, set_up.now, days)
+    )
+    signers = ["root-1", "root-2"] if role == "root" else ["targets"]
+    signed = edits.sign(draft, role, map(set_up.signer, signers))
+    refused(set_up, role, signed, "sign it for 3661 days at most", NotTrusted)
 
 
 def test_a_new_targets_key_waits_for_targets_that_it_signed(set_up: House) -> None:

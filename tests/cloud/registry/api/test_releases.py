@@ -315,7 +315,7 @@ def test_after_a_release_there_are_deltas_to_it(
     words = os.urandom(20_000)
     one = candidate(running, tmp_path / "one", model=model, dictionary=words)
     assert release(running, trust_keys, one).status == 200
-    changed = words[:10_000] + b"!" + words[10_001:]
+    changed = words[:10_000] + bytes([words[10_000] ^ 1]) + words[10_001:]
     two = candidate(running, tmp_path / "two", "1.0.1", model, dictionary=changed)
     assert release(running, trust_keys, two).status == 200
     for _ in range(3000):  # each look is a round trip

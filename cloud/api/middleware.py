@@ -12,6 +12,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from cloud.api.bodies import CONNECTIONS
 from cloud.api.connections import Connections
+from cloud.api.own_names import is_own_name
 from cloud.api.problems import Problem, http_problem, problem_of
 from cloud.gateway.caller import Caller
 from cloud.gateway.gateway import Gateway
@@ -112,7 +113,7 @@ def guarding(
     gateway: Gateway | None, role_of: Mapping[web.AbstractRoute, Role | None]
 ) -> Middleware:
     """Web pages are refused: programs send no Origin (RFC 6454), and any page that a browser inside
-    the network shows could ask otherwise. Then who asks must have the route's role, and be within
+    the network shows could ask otherwise; where nobody needs a key, so are foreign names. Then who asks must have the route's role, and be within
     his limits. Without a gateway everybody may do everything.
     """
 
@@ -130,6 +131,12 @@ def guarding(
         role = role_of.get(request.match_info.route)
         if role is None or gateway is None:
             return await handler(request)
+        if gateway.knows_nobody and not is_own_name(host := headers.get("Host", "")):
+            raise Forbidden(
+                f"asked for as {host[:80]!r}: without keys this answers under this machine's own "
+                "names alone (127.0.0.1, localhost), or web pages could read it; use one of them, or "
+                "give gateway.key_file"
+            )
         now = time.monotonic()
         caller = gateway.admit(
             headers.get("Authorization"), headers.get("X-API-Key"), now, request.remote

@@ -63,6 +63,11 @@ class Gateway:
         self._parts: list[asyncio.Task[None]] | None = []
         self._forget()
 
+    @property
+    def knows_nobody(self) -> bool:
+        """Whether all who reach it are let in, and nobody decided that: there are just no keys."""
+        return self._is_open and self._settings.allow_anonymous is None
+
     def admit(
         self, authorization: str | None, api_key: str | None, now: float, address: str | None = None
     ) -> Caller:

@@ -168,8 +168,8 @@ class Evaluation(Document):
     queued_by: Actor
     started_at: float | None = None
     ended_at: float | None = None
-    worker: str | None = None
-    attempts: int = 0  # claims of it; of `worker`s of one name the later one's is higher
+    evaluator: str | None = None
+    attempts: int = 0  # claims of it; of evaluators of one name the later one's is higher
     lease_until: float | None = None  # then another may claim it
     started_seq: int = 0  # of its last claim in the log: a gate changed after it was not measured
     hardware: Hardware | None = None

@@ -142,7 +142,7 @@ def test_applied_carries_the_documents_that_the_command_is_about(catalog):
     again = catalog.apply(register(), "bob", NOW)
     assert (again.entries, again.version) == ((), made.version)
     claimed = catalog.apply(ClaimEvaluation("w", 60), "w", NOW)
-    assert (claimed.evaluation.worker, claimed.version.state) == ("w", State.EVALUATING)
+    assert (claimed.evaluation.evaluator, claimed.version.state) == ("w", State.EVALUATING)
     assert catalog.apply(ClaimEvaluation("w", 60), "w", NOW) == Applied(())
     ended = catalog.apply(passed(claimed.evaluation), "w", NOW)
     assert (ended.evaluation.state, ended.version.state) == ("passed", State.CANDIDATE)
@@ -283,14 +283,14 @@ def test_of_two_contents_for_one_version_one_is_registered(url):
         assert one.version("m", "1.0.0") == won.version
 
 
-def _race(url: str, start: Any, worker: str, claims: Any) -> None:
+def _race(url: str, start: Any, evaluator: str, claims: Any) -> None:
     """A process that claims until nothing is left, and ends what it claimed."""
     with opened(url) as catalog:
         start.wait(60)
-        while claimed := catalog.apply(ClaimEvaluation(worker, 60), worker, NOW).evaluation:
-            claims.put((worker, claimed.id))
-            catalog.apply(passed(claimed), worker, NOW)
-        claims.put((worker, None))
+        while claimed := catalog.apply(ClaimEvaluation(evaluator, 60), evaluator, NOW).evaluation:
+            claims.put((evaluator, claimed.id))
+            catalog.apply(passed(claimed), evaluator, NOW)
+        claims.put((evaluator, None))
 
 
 def test_processes_that_race_for_evaluations_have_each_of_them_once(url):

@@ -98,7 +98,7 @@ class EvaluationQueued(OfVersion):
 class EvaluationClaimed(OfVersion):
     kind = "evaluation.claimed"
     id: EvaluationId
-    worker: Actor
+    evaluator: Actor
     lease_until: float
 
 

@@ -59,7 +59,7 @@ class QueueEvaluation:
 class ClaimEvaluation:
     """The oldest queued one, or one whose lease is over, for `lease_s`. The evaluator's own."""
 
-    worker: str
+    evaluator: str
     lease_s: float
 
 
@@ -71,7 +71,7 @@ class RenewEvaluation:
     """
 
     evaluation_id: str
-    worker: str
+    evaluator: str
     attempts: int  # as the claim's evaluation says
     lease_s: float
 

@@ -54,20 +54,20 @@ def claim(
         if evaluation.attempts < limits.attempts_max:
             yield c.EvaluationClaimed(
                 id=evaluation.id, model=evaluation.model, version=evaluation.version,
-                worker=command.worker, lease_until=now + command.lease_s,
+                evaluator=command.evaluator, lease_until=now + command.lease_s,
             )  # fmt: skip
             return
         yield c.EvaluationEnded(
             id=evaluation.id, model=evaluation.model, version=evaluation.version, state="broken",
             why=f"{evaluation.attempts} evaluators began it and none ended it; the last was "
-            f"{evaluation.worker}: see its log",
+            f"{evaluation.evaluator}: see its log",
         )  # fmt: skip
 
 
 def check_renewal(command: commands.RenewEvaluation, view: View) -> None:
     """Raises `Malformed`, `Unknown`; `Conflict` for whose claim is over."""
     _check_lease(command.lease_s)
-    _claimed(view, command.evaluation_id, command.worker, command.attempts)
+    _claimed(view, command.evaluation_id, command.evaluator, command.attempts)
 
 
 def end(command: commands.EndEvaluation, view: View) -> Iterator[c.Change]:
@@ -75,7 +75,7 @@ def end(command: commands.EndEvaluation, view: View) -> Iterator[c.Change]:
     and does not show it.
     """
     found = command.evaluation
-    known = _claimed(view, found.id, found.worker, found.attempts)
+    known = _claimed(view, found.id, found.evaluator, found.attempts)
     hardware = command.hardware or found.hardware
     if found.state not in {"passed", "failed", "broken"}:
         raise Malformed(f"evaluation {known.id} cannot end as {found.state!r}")
@@ -92,15 +92,15 @@ def end(command: commands.EndEvaluation, view: View) -> Iterator[c.Change]:
     )  # fmt: skip
 
 
-def _claimed(view: View, evaluation_id: str, worker: str | None, attempts: int) -> Evaluation:
+def _claimed(view: View, evaluation_id: str, evaluator: str | None, attempts: int) -> Evaluation:
     known = view.evaluation(evaluation_id)
     if known is None:
         raise Unknown(f"there is no evaluation {shown(evaluation_id)}")
     if known.state != "running":
         raise Conflict(f"evaluation {known.id} is {known.state} ({known.why}); stop with it")
-    if (known.worker, known.attempts) != (worker, attempts):
+    if (known.evaluator, known.attempts) != (evaluator, attempts):
         raise Conflict(
-            f"evaluation {known.id} was taken over by {known.worker} (claim {known.attempts}) when "
+            f"evaluation {known.id} was taken over by {known.evaluator} (claim {known.attempts}) when "
             f"the lease of claim {attempts} was over; stop with it"
         )
     return known

@@ -139,7 +139,7 @@ def _claimed(entry: Entry, change: c.EvaluationClaimed, view: View) -> list[Row]
     evaluation = _evaluation(view, change.id)
     running = evaluation.model_copy(
         update={
-            "state": "running", "started_at": entry.at, "worker": change.worker,
+            "state": "running", "started_at": entry.at, "evaluator": change.evaluator,
             "attempts": evaluation.attempts + 1, "lease_until": change.lease_until,
             "started_seq": entry.seq,
         }
@@ -147,7 +147,7 @@ def _claimed(entry: Entry, change: c.EvaluationClaimed, view: View) -> list[Row]
     version = _version(view, change.model, change.version)
     if version.state is not State.TRAINED:
         return [running]
-    return [running, _moved(entry, change, view, Event.CLAIMED, f"measured by {change.worker}")]
+    return [running, _moved(entry, change, view, Event.CLAIMED, f"measured by {change.evaluator}")]
 
 
 def _ended(entry: Entry, change: c.EvaluationEnded, view: View) -> list[Row]:

@@ -27,7 +27,7 @@ def world():
 def test_a_claim_takes_the_oldest_and_the_version_is_evaluating(world):
     world.do(register("1.1.0"))
     claimed = world.claim()
-    assert (claimed.version, claimed.state, claimed.worker, claimed.attempts) == (
+    assert (claimed.version, claimed.state, claimed.evaluator, claimed.attempts) == (
         "1.0.0", "running", "w", 1,
     )  # fmt: skip
     assert world.version().state is State.EVALUATING

@@ -53,9 +53,9 @@ class CatalogMachine(RuleBasedStateMachine):
     def evaluate(self, version: str) -> None:
         self.do(QueueEvaluation("m", version, new_id()))
 
-    @rule(worker=st.sampled_from(["a", "b"]), lease_s=st.sampled_from([1.0, 60.0]))
-    def claim(self, worker: str, lease_s: float) -> None:
-        self.do(ClaimEvaluation(worker, lease_s))
+    @rule(evaluator=st.sampled_from(["a", "b"]), lease_s=st.sampled_from([1.0, 60.0]))
+    def claim(self, evaluator: str, lease_s: float) -> None:
+        self.do(ClaimEvaluation(evaluator, lease_s))
 
     @rule(data=st.data(), state=st.sampled_from(["passed", "passed", "failed", "broken", "queued"]))
     def end(self, data: st.DataObject, state: str) -> None:

@@ -158,8 +158,8 @@ class World:
             )
         )  # fmt: skip
 
-    def claim(self, worker: str = "w", lease_s: float = 60.0) -> Evaluation:
-        made = self.do(ClaimEvaluation(worker, lease_s))
+    def claim(self, evaluator: str = "w", lease_s: float = 60.0) -> Evaluation:
+        made = self.do(ClaimEvaluation(evaluator, lease_s))
         found = self.view.evaluation(str(made[-1].change["id"]))
         assert found is not None
         return found

@@ -113,7 +113,7 @@ def test_what_another_claimed_meanwhile_is_dropped(world, tmp_path, caplog):
 
     asyncio.run(run())
     found = world.newest("tiny-edge", "1.0.0")
-    assert (found.state, found.worker) == ("running", "another")
+    assert (found.state, found.evaluator) == ("running", "another")
     assert [one.message for one in caplog.records] == ["evaluation_dropped"]
 
 

@@ -194,6 +194,19 @@ def next_snapshot(
     return _checked(Metadata(snapshot), "snapshot")
 
 
+def listing(files: Mapping[str, tuple[int, StoredFile]], version: int, now: datetime) -> bytes:
+    """A snapshot of this version that nobody signed: in place of one that the store lost, to make
+    the next one from. `files`: every role's newest, with its version.
+    """
+    meta = {
+        f"{role}.json": MetaFile(number, file.bytes, {"sha256": file.sha256})
+        for role, (number, file) in files.items()
+    }
+    return _checked(
+        Metadata(Snapshot(version=version, expires=_after(now, 0), meta=meta)), "snapshot"
+    )
+
+
 def next_timestamp(snapshot: bytes, now: datetime, days: float, version: int) -> bytes:
     """A timestamp for this snapshot."""
     timestamp = Timestamp(

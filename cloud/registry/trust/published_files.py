@@ -2,18 +2,23 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
+from cloud.registry.catalog.changes import TrustPublished
 from cloud.registry.documents import ModelVersion, State, StoredFile
 from cloud.registry.trust.acceptance import Published
-from cloud.registry.trust.edits import read
-from shared.errors import Refused, Unavailable, Unknown
+from cloud.registry.trust.edits import listing, next_timestamp, read
+from shared.errors import NotTrusted, Refused, Unavailable, Unknown
 from shared.trust.names import bytes_max, model_of
 from shared.trust.tuf_api import AnyMetadata
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
+_LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class TrustCatalog(Protocol):
@@ -23,6 +28,10 @@ class TrustCatalog(Protocol):
         """None: the newest. Raises `Unknown`."""
         ...
 
+    def trust_files(self) -> list[TrustPublished]:
+        """Every version of every role, rising."""
+        ...
+
     def versions(self, model: str) -> list[ModelVersion]:
         """Raises `Unknown`."""
         ...
@@ -30,6 +39,8 @@ class TrustCatalog(Protocol):
 
 class TrustArtifacts(Protocol):
     """What is asked of the artifact store."""
+
+    async def has(self, sha256s: Iterable[str]) -> set[str]: ...
 
     async def put_bytes(self, content: bytes) -> str: ...
 
@@ -79,7 +90,8 @@ class PublishedFiles:
 
     async def read(self, roles: set[str], *, all_models: bool = False) -> Found:
         """Of the models' roles those named; all of them where the targets are to change."""
-        snapshot, timestamp = await self.newest("snapshot"), await self.newest("timestamp")
+        snapshot = await self._online("snapshot")
+        timestamp = await self._online("timestamp")
         listed: frozenset[str] = frozenset()
         if snapshot is not None:
             metadata = await off_loop(read, snapshot, "snapshot", "snapshot")
@@ -94,6 +106,31 @@ class PublishedFiles:
             listed=listed,
         )
         return Found(published, snapshot, timestamp)
+
+    async def _online(self, role: str) -> bytes | None:
+        """Of snapshot and timestamp, which this registry can sign anew. One whose file the store
+        lost is given without signatures, as the catalog knows it: nobody takes it for good, and
+        the next one follows on it.
+        """
+        try:
+            return await self.newest(role)
+        except (Unavailable, NotTrusted) as error:
+            if not await self._is_lost(role):
+                raise
+            log.error("trust_file_lost", extra={"role": role, "why": str(error)})  # noqa: TRY400  the chain is in it
+        return await off_loop(self._unsigned, role)
+
+    async def _is_lost(self, role: str) -> bool:
+        """And not just away: the store answers, and has not got it (or set it aside just now)."""
+        file = await off_loop(self.catalog.trust_file, role, None)
+        return file.sha256 not in await self.artifacts.has([file.sha256])
+
+    def _unsigned(self, role: str) -> bytes:
+        newest = {one.role: (one.version, one.file) for one in self.catalog.trust_files()}
+        version, listed = newest[role][0], {"targets": newest["targets"]}
+        listed |= {name: one for name, one in newest.items() if model_of(name) is not None}
+        snapshot = listing(listed, newest["snapshot"][0], _LONG_AGO)
+        return snapshot if role == "snapshot" else next_timestamp(snapshot, _LONG_AGO, 0, version)
 
 
 async def off_loop(work: Callable[..., T], *given: object) -> T:

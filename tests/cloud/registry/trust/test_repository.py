@@ -440,6 +440,36 @@ def test_a_root_that_the_store_lost_stops_no_start_and_is_read_when_it_is_back(
     assert is_signed(Chain(set_up.ceremony.root).root, head, repository.sign_head(head))
 
 
+@pytest.mark.parametrize("role", ["snapshot", "timestamp"])
+@pytest.mark.parametrize("is_there", [False, True], ids=["lost", "flipped"])
+def test_what_this_registry_signs_itself_is_signed_anew_where_the_store_lost_it(
+    set_up: House, role: str, *, is_there: bool
+) -> None:
+    set_up.release("fashion", "1.0.0", set_up.signed_release("fashion", "1.0.0"))
+    device = set_up.device()
+    assert set_up.sees(device) == ["1.0.0"]
+    before = json.loads(set_up.file(role))["signed"]["version"]
+    (place,) = set_up.folder.rglob(set_up.catalog.trust_file(role, None).sha256)
+    if is_there:
+        place.write_bytes(place.read_bytes().replace(b"version", b"Version"))
+    else:
+        place.unlink()
+    assert set_up.tick().versions[role] == before + 1
+    assert set_up.tick().versions == {}
+    assert set_up.sees(device) == ["1.0.0"]
+    set_up.release("fashion", "1.1.0", set_up.signed_release("fashion", "1.1.0"))
+    assert set_up.sees(device) == ["1.1.0", "1.0.0"]
+
+
+def test_a_store_that_is_away_has_lost_nothing(set_up: House) -> None:
+    set_up.release("fashion", "1.0.0", set_up.signed_release("fashion", "1.0.0"))
+    store = next(set_up.folder.rglob("artifacts")) / "sha256"
+    store.rename(store.with_name("away"))
+    store.write_bytes(b"")
+    with pytest.raises(Unavailable, match="Not a directory"):
+        set_up.tick()
+
+
 def test_the_status_names_roles_keys_and_expiries(set_up: House) -> None:
     set_up.release("fashion", "1.0.0", set_up.signed_release("fashion", "1.0.0"))
     status = asyncio.run(set_up.repository.status(set_up.now))

@@ -27,7 +27,7 @@ from cloud.serving.queues import Queues
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from cloud.serving.served import Served
 from cloud.updates.bundles import Bundles
-from cloud.updates.following import Following
+from cloud.updates.updates import Updates
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +45,9 @@ class Tier:
             cache_dir=config.state_dir / "engines",
             on_batch=lambda rows, _run_s: metrics.batch_size.observe(rows),
         )  # fmt: skip
-        self.updates: Following | None = None
+        self.updates: Updates | None = None
         if config.registry is not None:
-            self.updates = Following(
+            self.updates = Updates(
                 config.registry,
                 bundles,
                 self.pool,

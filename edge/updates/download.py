@@ -16,7 +16,7 @@ from pathlib import Path
 from edge.updates.compatible import why_not
 from edge.updates.folders import Folders
 from edge.updates.plan import DeltaOffer, best_delta, files_of, lacking_bytes
-from edge.updates.registry import Registry
+from edge.updates.registry_client import RegistryClient
 from edge.updates.release import Release
 from shared.backoff import Jitter
 from shared.bundle.files import MANIFEST
@@ -42,7 +42,7 @@ class Download:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: RegistryClient,
         folders: Folders,
         *,
         pace: Pace | None,

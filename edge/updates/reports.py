@@ -3,14 +3,14 @@
 import asyncio
 import logging
 
-from edge.updates.registry import Registry
+from edge.updates.registry_client import RegistryClient
 from shared.errors import HybridgeError
 
 log = logging.getLogger(__name__)
 
 
 class Reporter:
-    def __init__(self, registry: Registry, device: str) -> None:
+    def __init__(self, registry: RegistryClient, device: str) -> None:
         self._registry, self._device = registry, device
         self._newest: dict[str, str] = {}
         self._due = asyncio.Event()

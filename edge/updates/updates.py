@@ -26,8 +26,8 @@ from edge.updates.events import (
     Stopped,
 )
 from edge.updates.folders import Folders, factory_release
-from edge.updates.look import look, pinned_root
-from edge.updates.registry import Registry
+from edge.updates.look import look
+from edge.updates.registry_client import RegistryClient
 from edge.updates.release import Release
 from edge.updates.reports import Reporter
 from edge.updates.settings import UpdateSettings
@@ -41,6 +41,7 @@ from shared.fetching.attempts import Patience
 from shared.fetching.pace import Pace
 from shared.fetching.session import open_session
 from shared.trust.first_fresh import Refreshes
+from shared.trust.pinned_root import read_pinned_root
 from shared.trust.store import TrustStore
 
 log = logging.getLogger(__name__)
@@ -72,10 +73,12 @@ class Updates:
         """
         self._settings, self._serving = settings, serving
         self._folders = Folders(state_dir, factory)
-        self._trust = trust or TrustStore(self._folders.trust, pinned_root(settings.root))
+        self._trust = trust or TrustStore(
+            self._folders.trust, read_pinned_root(settings.root, "updates.root")
+        )
         self._now, self._rng = now, rng or random.Random()  # noqa: S311  for spreading load
         self._model = serving.slot.manifest.name
-        self._registry = Registry(settings)
+        self._registry = RegistryClient(settings)
         self._download = _download(settings, self._registry, self._folders, self._rng)
         self._work = Work(
             settings, serving, self._folders, self._download,
@@ -248,7 +251,9 @@ class Updates:
         return pause_s(self._failures, s.backoff_s_min, longest, self._rng, asked_s)
 
 
-def _download(s: UpdateSettings, registry: Registry, folders: Folders, rng: Jitter) -> Download:
+def _download(
+    s: UpdateSettings, registry: RegistryClient, folders: Folders, rng: Jitter
+) -> Download:
     return Download(
         registry, folders,
         pace=None if s.bytes_per_s is None else Pace(s.bytes_per_s),

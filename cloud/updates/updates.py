@@ -45,7 +45,7 @@ class Serving(Protocol):
     async def unload(self, name: str, version: str | None = None) -> None: ...
 
 
-class Following:
+class Updates:
     def __init__(
         self,
         settings: RegistryModels,

@@ -16,8 +16,8 @@ from aiohttp.test_utils import TestServer
 
 from cloud.serving.pool import ModelPool
 from cloud.updates.bundles import Bundles
-from cloud.updates.following import Following
 from cloud.updates.settings import RegistryModels
+from cloud.updates.updates import Updates
 from shared.trust.releases import ReleaseTarget
 from shared.trust.store import TrustStore
 from tests.cloud.registry.pushing import MODEL, candidate, make_model
@@ -54,7 +54,7 @@ class House:
     @asynccontextmanager
     async def worker(
         self, *, asks: bool = True, urls: tuple[str, ...] = (), **settings: Any
-    ) -> AsyncIterator[tuple[ModelPool, Following]]:
+    ) -> AsyncIterator[tuple[ModelPool, Updates]]:
         """A pool and who follows for it; `asks`: the registry too, not the disk alone.
 
         `urls`: of registries that are asked before the real one.
@@ -66,7 +66,7 @@ class House:
         parsed = RegistryModels.model_validate(tree | settings)
         self.bundles.make()
         async with asyncio.timeout(WAIT_S), pools.running(folder=self.bundles.folder) as pool:
-            follows = Following(parsed, self.bundles, pool, "w1", random.Random(1))
+            follows = Updates(parsed, self.bundles, pool, "w1", random.Random(1))
             await follows.start()
             running = asyncio.create_task(follows.run()) if asks else None
             try:

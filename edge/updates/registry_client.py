@@ -39,7 +39,7 @@ class _Offers(BaseModel):
     deltas: Annotated[tuple[_Offer, ...], Field(max_length=200)] = ()
 
 
-class Registry:
+class RegistryClient:
     def __init__(self, server: Server) -> None:
         """Set `session` before anything is asked."""
         self._server = server

@@ -2,7 +2,6 @@
 (`model_*.py`).
 """
 
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +13,11 @@ from cloud.cli.model_push import push
 from cloud.cli.model_reading import checklist, get, history, list_models
 from cloud.cli.model_release import release, retire
 from cloud.cli.model_signature import check_release, signature_text, tree_of_signature
+from cloud.cli.output import Format, Output, print_tree, show
 from cloud.cli.registry_session import CODES
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from shared.bundle.reader import Bundle
@@ -33,7 +34,6 @@ for _command in (
     model.command()(_command)
 
 BundlePath = Annotated[Path, typer.Argument(help="A bundle's folder or .hyb file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @model.command()
@@ -64,23 +64,12 @@ def unpack(
 
 
 @model.command()
-def inspect(bundle: BundlePath, *, json: AsJson = False) -> None:
+def inspect(bundle: BundlePath, *, output: Output = Format.TABLE) -> None:
     """Show what a bundle says about itself, once its files have been checked."""
     from shared.bundle.reader import open_bundle
 
     opened = open_bundle(bundle)
-    if json:
-        typer.echo(opened.manifest.model_dump_json(indent=2))
-        return
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console(markup=False, highlight=False)  # labels are not ours
-    for table in (_facts(opened), _variants(opened), _thresholds(opened)):
-        if table.row_count:
-            console.print(table)
-    card = opened.read(opened.manifest.card).decode(errors="replace")
-    console.print(Markdown(card))
+    show(opened.manifest, output, lambda out: _show_all(out, opened))
 
 
 @model.command()
@@ -95,7 +84,7 @@ def verify(
     signature: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: NAME.sig.json beside the bundle.")
     ] = None,
-    json: AsJson = False,
+    output: Output = Format.TABLE,
 ) -> None:
     """Check schema, hashes and golden samples, then run the golden samples on this machine.
 
@@ -116,25 +105,39 @@ def verify(
         signed = None if root is None else check_release(opened, bundle, root, signature)
         choice = choose(opened, known_engines(), wanted=engine)
     except HybridgeError as error:
-        if not json:
+        if output is Format.TABLE:
             raise
-        typer.echo(json_format.dumps({"ok": False, "error": str(error)}, indent=2))
+        print_tree({"ok": False, "error": str(error)}, output)
         raise typer.Exit(1) from None
     choice.session.close()
-    if json:
-        variants = {verdict.variant.key: verdict.reason for verdict in choice.verdicts}
-        found = {"ok": True, "chosen": choice.variant.key, "variants": variants}
-        if signed is not None:
-            found["signed"] = tree_of_signature(signed)
-        typer.echo(json_format.dumps(found, indent=2))
-        return
-    typer.echo(f"{bundle}: {_title(opened)} checks out")
+    found: dict[str, object] = {
+        "ok": True, "chosen": choice.variant.key,
+        "variants": {verdict.variant.key: verdict.reason for verdict in choice.verdicts},
+    }  # fmt: skip
     if signed is not None:
-        typer.echo(f"  {signature_text(signed)}")
-    for verdict in choice.verdicts:
-        mark = "+" if verdict.parity is not None and verdict.parity.passes else "-"
-        parity = f"; {verdict.parity}" if mark == "+" else ""
-        typer.echo(f"  {mark} {verdict.variant.key:<20} {verdict.reason}{parity}")
+        found["signed"] = tree_of_signature(signed)
+
+    def lines(out: "Console") -> None:
+        out.print(f"{bundle}: {_title(opened)} checks out", soft_wrap=True)
+        if signed is not None:
+            out.print(f"  {signature_text(signed)}", soft_wrap=True)
+        for verdict in choice.verdicts:
+            mark = "+" if verdict.parity is not None and verdict.parity.passes else "-"
+            parity = f"; {verdict.parity}" if mark == "+" else ""
+            out.print(
+                f"  {mark} {verdict.variant.key:<20} {verdict.reason}{parity}", soft_wrap=True
+            )
+
+    show(found, output, lines)
+
+
+def _show_all(out: "Console", bundle: "Bundle") -> None:
+    from rich.markdown import Markdown
+
+    for table in (_facts(bundle), _variants(bundle), _thresholds(bundle)):
+        if table.row_count:
+            out.print(table)
+    out.print(Markdown(bundle.read(bundle.manifest.card).decode(errors="replace")))
 
 
 def _title(bundle: "Bundle") -> str:

@@ -64,7 +64,7 @@ def test_inspect_shows_odd_labels_as_they_are(
 def test_inspect_json_is_the_manifest(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "model", "inspect", "--json", folder) == 0
+    assert run(monkeypatch, "model", "inspect", "-o", "json", folder) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((folder / "manifest.json").read_text())
 
 
@@ -81,12 +81,12 @@ def test_verify(
 def test_verify_json(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "model", "verify", "--json", folder) == 0
+    assert run(monkeypatch, "model", "verify", "-o", "json", folder) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] is True
     assert found["chosen"] == "onnxruntime/fp32"
     (folder / "card.md").write_text("other")
-    assert run(monkeypatch, "model", "verify", "--json", folder) == 1
+    assert run(monkeypatch, "model", "verify", "-o", "json", folder) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] is False
     assert "card.md has" in found["error"]

@@ -3,6 +3,7 @@
 `inputs` [N, ...] of a plain number type, `labels` integers [N], maybe `slices` text [N].
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -10,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.bundle.manifest import Manifest
-from shared.errors import Malformed
+from shared.errors import Malformed, TooLarge
 from shared.imaging.npy import parse_npy
 from shared.imaging.npz import unpack_npz
 
 BYTES_MAX = 512 * 1024**2
+ROWS_MAX = 2_000_000
+"""Each takes 8 bytes for its label and up to 300 for its slice, whatever it has in the file: one bit
+of a packed one may be eight rows of one byte.
+"""
 SLICES_MAX = 1000
 _SLICE_LENGTH_MAX = 64
 _ARRAYS_MAX = 8  # so few are read to say that they are too many
@@ -54,6 +59,8 @@ def parse_data_set(content: bytes, where: str, bytes_max: int = BYTES_MAX) -> Ev
         )
     if not len(labels):
         raise Malformed(f"{where}: holds no rows")
+    if len(labels) > ROWS_MAX:
+        raise TooLarge(f"{where}: {len(labels)} rows; at most {ROWS_MAX} are accepted")
     if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
         row = int(np.argmin(np.isfinite(inputs.reshape(len(inputs), -1)).all(axis=1)))
         raise Malformed(f"{where}: inputs[{row}] holds NaN or infinity; remove that row")
@@ -68,8 +75,12 @@ def parse_data_set(content: bytes, where: str, bytes_max: int = BYTES_MAX) -> Ev
     return EvaluationData(inputs, labels.astype(np.int64), slices)
 
 
-def check_fits(data: EvaluationData, manifest: Manifest, where: str, rows_min: int) -> None:
-    """Raises `Malformed` unless the model takes these inputs and knows these labels."""
+def check_fits(
+    data: EvaluationData, manifest: Manifest, where: str, rows_min: int, bytes_max: int = BYTES_MAX
+) -> None:
+    """Raises `Malformed` unless the model takes these inputs and knows these labels; `TooLarge`
+    where its answers to all of them would have over `bytes_max`.
+    """
     if data.rows < rows_min:
         raise Malformed(
             f"{where}: {data.rows} rows; at least {rows_min} are needed to say anything"
@@ -79,6 +90,12 @@ def check_fits(data: EvaluationData, manifest: Manifest, where: str, rows_min: i
         raise Malformed(
             f"{where}: inputs are {data.inputs.dtype}{list(data.inputs.shape)}; {manifest.name} "
             f"{manifest.version} takes {tensor.dtype}[N, {', '.join(map(str, tensor.shape))}]"
+        )
+    answers = data.rows * math.prod(manifest.outputs[0].shape) * 4
+    if answers > bytes_max:
+        raise TooLarge(
+            f"{where}: {manifest.name} {manifest.version} answers {data.rows} rows with {answers} "
+            f"bytes; at most {bytes_max} are held: use fewer rows"
         )
     if manifest.labels and (high := int(data.labels.max())) >= len(manifest.labels):
         raise Malformed(

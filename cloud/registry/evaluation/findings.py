@@ -110,7 +110,9 @@ class Finding:
             data = await asyncio.to_thread(
                 parse_data_set, content, where, self._settings.data_bytes_max
             )
-            check_fits(data, bundle.manifest, where, self._settings.rows_min)
+            check_fits(
+                data, bundle.manifest, where, self._settings.rows_min, self._settings.data_bytes_max
+            )
             words = f"{where}, {data.rows} rows"
         return await lay_out(data, words, self._settings, self._workspace)
 

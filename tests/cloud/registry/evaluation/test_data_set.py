@@ -1,12 +1,19 @@
 import io
+import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud.registry.evaluation.data_set import EvaluationData, check_fits, parse_data_set
+from cloud.registry.evaluation.data_set import (
+    ROWS_MAX,
+    EvaluationData,
+    check_fits,
+    parse_data_set,
+)
 from shared.bundle.reader import open_bundle
 from shared.errors import Malformed, TooLarge
 from tests.cloud.registry.evaluation.world import npz
@@ -126,3 +133,27 @@ def test_data_must_fit_the_model(tmp_path):
         check(inputs=np.zeros((30, 4, 5), np.uint8))
     with pytest.raises(Malformed, match=r"labels go up to 3; .* has 3 classes"):
         check(labels=LABELS + 1)
+
+
+def test_a_small_file_of_many_rows_is_refused_before_they_take_memory() -> None:
+    """200,000,000 rows of a byte were 390 KB of file and 2 GB of memory."""
+    rows = ROWS_MAX + 1
+    packed = io.BytesIO()
+    np.savez_compressed(
+        packed, inputs=np.zeros((rows, 1), np.uint8), labels=np.zeros(rows, np.uint8)
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="2000001 rows; at most 2000000"):
+            parse_data_set(packed.getvalue(), "d")
+        assert tracemalloc.get_traced_memory()[1] < 8 * rows  # labels alone would have that
+    finally:
+        tracemalloc.stop()
+
+
+def test_answers_that_nobody_could_hold_are_not_asked_for(tmp_path: Path) -> None:
+    manifest = open_bundle(write_tiny_bundle(tmp_path / "b")).manifest
+    data = EvaluationData(np.zeros((30, 4, 4), np.uint8), np.arange(30) % 3, ())
+    check_fits(data, manifest, "d", 20, 30 * 3 * 4)
+    with pytest.raises(TooLarge, match="answers 30 rows with 360 bytes; at most 359"):
+        check_fits(data, manifest, "d", 20, 30 * 3 * 4 - 1)

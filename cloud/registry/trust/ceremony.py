@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cloud.registry.trust import edits
 from cloud.registry.trust.edits import Holders
-from cloud.registry.trust.keys import create_key, load_public, write_new
+from cloud.registry.trust.keys import create_key, write_new
 from shared.errors import Conflict, Malformed
 
 ROOT_DAYS = 730.0
@@ -66,15 +66,3 @@ def initialise(
     write_new(folder / "1.root.json", root, 0o644)
     write_new(folder / "1.targets.json", first, 0o644)
     return Ceremony(folder, root, first, folder / ONLINE)
-
-
-def draft_root(public: dict[str, list[Path]], thresholds: dict[str, int], now: datetime) -> bytes:
-    """An unsigned first root from people's `.pub` files, by role: each signs it on his own machine.
-
-    Raises `Unknown`, `Malformed`.
-    """
-    holders = {
-        role: Holders(tuple(load_public(path) for path in paths), thresholds.get(role, 1))
-        for role, paths in public.items()
-    }
-    return edits.new_root(holders, now, ROOT_DAYS)

@@ -9,8 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from cloud.registry.trust import edits
-from cloud.registry.trust.ceremony import draft_root, initialise
+from cloud.registry.trust.ceremony import initialise
 from cloud.registry.trust.keys import (
     PASSWORD_VARIABLE,
     create_key,
@@ -20,7 +19,7 @@ from cloud.registry.trust.keys import (
     read_password,
 )
 from cloud.registry.trust.settings import TrustSettings
-from shared.errors import Conflict, Malformed, NotTrusted, Refused, Unavailable, Unknown
+from shared.errors import Conflict, Malformed, NotTrusted, Unavailable, Unknown
 from shared.trust.chain import Chain, epoch_of
 from tests.shared.trust.site import NOW
 
@@ -152,23 +151,6 @@ def test_the_ceremony_makes_two_of_three_root_keys_and_apart_from_them_the_onlin
     with pytest.raises(Malformed, match="3 of 2 keys"):
         initialise(tmp_path / "more", NOW, root_keys=2, root_threshold=3)
     assert not (tmp_path / "more").exists()
-
-
-def test_people_who_never_meet_make_a_root_from_public_keys(tmp_path: Path) -> None:
-    signers = {name: create_key(tmp_path / f"{name}.pem", SECRET) for name in "abcd"}
-    public = {
-        "root": [tmp_path / f"{name}.pub" for name in "abc"],
-        **{role: [tmp_path / "d.pub"] for role in ("targets", "snapshot", "timestamp")},
-    }
-    draft = draft_root(public, {"root": 2}, NOW)
-    with pytest.raises(Refused):
-        Chain(draft)
-    one = edits.sign(draft, "root", [signers["a"]])
-    with pytest.raises(NotTrusted, match="signed by 1/2 keys"):
-        Chain(one)
-    assert Chain(edits.sign(one, "root", [signers["c"]])).root.version == 1
-    with pytest.raises(Malformed, match="threshold 4 of 3"):
-        draft_root(public, {"root": 4}, NOW)
 
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ def console() -> "Console":
     """For stdout: what is printed is shown as it is, never as markup."""
     from rich.console import Console
 
-    is_pipe = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    # None: closed before this program started
+    is_pipe = (sys.stdout is None or not sys.stdout.isatty()) and "COLUMNS" not in os.environ
     return Console(
         markup=False, highlight=False, emoji=False, width=_PIPE_COLUMNS if is_pipe else None
     )

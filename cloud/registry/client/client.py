@@ -101,8 +101,13 @@ class RegistryClient:
         return await self._many(Entry, "entries", f"{_model(model)}/history", query)
 
     async def log(self, after: int, limit: int = 1000, wait_s: int = 0) -> LogAnswer:
-        """Entries after that one; waits up to `wait_s` seconds for the first."""
-        query = {"after": after, "limit": limit, "wait_s": wait_s}
+        """Entries after that one; waits up to `wait_s` seconds for the first, and never as long as
+        silence counts as a lost connection.
+        """
+        waited = min(float(wait_s), self.connection.settings.silence_s_max / 2)
+        query: dict[str, str | int | None] = {
+            "after": after, "limit": limit, "wait_s": f"{waited:g}",
+        }  # fmt: skip
         found = await self.connection.json("GET", "/v1/log", query=query)
         return _read(LogAnswer, found, "/v1/log")
 

@@ -18,7 +18,7 @@ from cloud.registry.replication.role_settings import current_role, followed
 from cloud.registry.replication.settings import HomeSettings, PeerSettings
 from cloud.registry.replication.signed_heads import SignedHeadFile
 from cloud.registry.replication.trusted_root import TrustedRoot
-from shared.errors import ReadOnly, Unknown
+from shared.errors import HybridgeError, ReadOnly, Unavailable, Unknown
 from shared.trust.names import ROOT_BYTES_MAX
 from shared.trust.pinned_root import read_pinned_root
 
@@ -59,6 +59,7 @@ class Replication:
         self._head = EMPTY  # as last seen
         self._watch: HomeWatch | None = None
         self._replica: Replica | None = None
+        self._rootless = ""  # why it cannot know whether another was promoted
 
     @property
     def role(self) -> RoleName:
@@ -80,6 +81,10 @@ class Replication:
                     f"this registry was home until epoch {self._role.epoch}, and {homes} is home "
                     "now: ask that one; make this one its replica with: hybridge registry rejoin"
                 )
+            case "home" if self._watch is not None and self._watch.set_back:
+                raise ReadOnly(f"no changes: {self._watch.set_back}")
+            case "home" if self._rootless:
+                raise ReadOnly(f"no changes: {self._rootless}")
             case "home" if self._is_unsure:
                 raise ReadOnly(
                     f"none of the peers ({', '.join(self._peers.urls)}) answers, so one of "
@@ -134,19 +139,31 @@ class Replication:
         role = self._role
         return RegionStatus(
             role=role.role, state="unsure" if self._is_unsure else "home" if self.is_home else "fenced",
-            epoch=head.epoch, seq=head.seq, home=role.homes[0] if role.homes else None, why=role.why,
+            epoch=head.epoch, seq=head.seq, home=role.homes[0] if role.homes else None,
+            why=role.why or (self._watch.set_back if self._watch else ""),
         )  # fmt: skip
 
     @property
     def _is_unsure(self) -> bool:
-        return self._role.role == "home" and self._watch is not None and self._watch.is_unsure
+        if self._role.role != "home":
+            return False
+        watch = self._watch
+        if watch is None:
+            return bool(self._rootless)
+        return watch.is_unsure or bool(watch.set_back)
 
     async def _start_watch(self, *, alone: bool) -> None:
         """None where nobody could be asked, or no keys were made yet: then nobody was promoted."""
         others = self._home.urls if self._home else ()
         if not (self._peers.urls or others):
             return
-        root = await self._root_of_home()
+        self._rootless = ""
+        try:
+            root = await self._root_of_home()
+        except Unavailable as error:
+            log.error("own_root_unreadable", extra={"why": str(error)})  # noqa: TRY400  no trace to show
+            self._rootless = "" if alone else f"nobody's root can be checked by it: {error}"
+            return
         if root is None:
             return
         self._watch = HomeWatch(
@@ -162,7 +179,7 @@ class Replication:
         elif self._role.role == "home":
             while self._watch is None:
                 await asyncio.sleep(self._peers.look_s)
-                await self._start_watch(alone=True)
+                await self._start_watch(alone=self._alone or not self._rootless)
             self._role = await self._watch.run()
             self.role_changed.set()
         if self._role.role == "fenced":
@@ -187,12 +204,21 @@ class Replication:
 
     async def _root_of_home(self) -> TrustedRoot | None:
         """From its own catalog; None where no keys were made yet."""
+        kept = self._folder / "root.json"
+        if kept.exists():  # its store may have lost the first one
+            return TrustedRoot(kept, b"")
         first = await self._own_root(1)
-        return None if first is None else TrustedRoot(self._folder / "root.json", first)
+        return None if first is None else TrustedRoot(kept, first)
 
     async def _own_root(self, version: int) -> bytes | None:
+        """None where none was made. Raises `Unavailable` where it cannot be read: whoever has keys
+        may have been succeeded.
+        """
         try:
             file = await asyncio.to_thread(self._catalog.trust_file, "root", version)
-            return await self._artifacts.read(file.sha256, ROOT_BYTES_MAX)
         except Unknown:
             return None
+        try:
+            return await self._artifacts.read(file.sha256, ROOT_BYTES_MAX)
+        except HybridgeError as error:
+            raise Unavailable(f"{version}.root.json: {error}; restore it from a backup") from error

@@ -105,3 +105,11 @@ def test_a_person_sees_bytes_rate_and_time_left(
 def test_yaml_is_no_python(capsys: pytest.CaptureFixture[str]) -> None:
     print_tree({"version": "1.10", "yes": "no", "at": None}, Format.YAML)
     assert yaml.safe_load(capsys.readouterr().out) == {"version": "1.10", "yes": "no", "at": None}
+
+
+def test_a_stdout_that_was_closed_before_the_start_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    show([], Format.TABLE, lambda out: out.print("nobody reads this"))
+    print_tree([], Format.JSON)

@@ -1,7 +1,10 @@
 import asyncio
+import shutil
 
 import pytest
 
+from cloud.registry.client.client import RegistryClient
+from cloud.registry.client.settings import ClientSettings
 from cloud.registry.replication.role import RegionRole, RoleFile
 from cloud.registry.service import RegistryService
 from shared.errors import InUse, ReadOnly
@@ -150,6 +153,17 @@ def test_lost_artifacts_are_copied_again(world, caplog):
     assert events(caplog, "artifacts_missing")
 
 
+def test_a_log_in_which_nothing_happens_is_followed_on(world):
+    async def scenario():
+        async with world.home():
+            quick = ClientSettings(silence_s_max=0.6, patience_s=0.01)
+            async with RegistryClient([world.url("home")], settings=quick) as client:
+                page = await client.log((await client.state()).head.seq, wait_s=30)
+                assert page.entries == ()
+
+    asyncio.run(scenario())
+
+
 def test_two_processes_cannot_run_one_registry(world):
     async def scenario():
         config = world.config("home")
@@ -196,6 +210,53 @@ def test_a_home_that_was_set_back_is_not_followed_and_nothing_is_lost_here(world
                     or found.state == "forked",
                 )  # fmt: skip
                 assert found.seq == before.seq
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("wrote", [False, True], ids=["shorter", "another entry"])
+def test_a_home_that_was_set_back_takes_no_changes_once_a_replica_tells_it(world, caplog, wrote):
+    async def scenario():
+        home = world.config("home", peers=("replica",))
+        replica = world.config("replica", follows=("home",))
+        backup = world.folder / "backup"
+        async with world.home():
+            pass
+        shutil.copytree(world.folder / "home", backup)
+        async with world.running(replica):
+            async with world.home():
+                await world.write("home", "one")
+                await world.caught_up("replica")
+            shutil.rmtree(world.folder / "home")
+            backup.rename(world.folder / "home")
+            if wrote:
+                await world.scribble(home, "two")
+            async with world.running(home):
+                with pytest.raises(ReadOnly, match="restored from a backup"):
+                    await world.write("home", "three")
+                found = await world.status("home")
+                assert (found.state, "rejoin this one" in found.why) == ("unsure", True)
+            async with world.running(home, alone=True):
+                await world.write("home", "three")
+
+    asyncio.run(scenario())
+    assert len(events(caplog, "home_set_back")) == 1
+
+
+def test_a_home_that_lost_its_root_cannot_know_and_takes_no_changes(world):
+    async def scenario():
+        home = world.config("home", peers=("replica",))
+        async with world.home():
+            pass
+        root = await world.artifact(home, "root")
+        lost = root.rename(world.folder / "root")
+        async with world.running(home):
+            with pytest.raises(ReadOnly, match="nobody's root can be checked"):
+                await world.write("home", "one")
+            lost.rename(root)
+            async with world.running(world.config("replica", follows=("home",))):
+                await world.until("home", lambda found: found.state == "home")
+                await world.write("home", "one")
 
     asyncio.run(scenario())
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.middleware import IDENTITY
+from cloud.api.middleware import IDENTITY, caller_of
 from cloud.api.routes import Route, document
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
@@ -84,7 +84,7 @@ class ArtifactRoutes:
         if part.start == part.end or request.method == "HEAD":
             await response.prepare(request)
             return response
-        with self._downloads.one():
+        with self._downloads.one(caller_of(request)):
             await response.prepare(request)
             try:
                 async for piece in reader.ranges(part.start, part.end):

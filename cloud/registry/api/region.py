@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
@@ -88,7 +89,7 @@ class RegionRoutes:
         try:
             if not wait_s:
                 return document(await self._registry.replication.answer(after, limit, 0.0))
-            with self._waits.one():
+            with self._waits.one(caller_of(request)):
                 return document(await self._waited(after, limit, wait_s))
         except Unknown as error:  # the log is here, its signature is not
             raise Unavailable(f"nobody can vouch for the log yet: {error}") from error

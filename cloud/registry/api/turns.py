@@ -1,9 +1,13 @@
 """A bounded number of things at once; who comes beyond it is told to come again, never queued."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shared.errors import Overloaded
+
+_KEPT = 8
+"""One in so many turns is for others: one caller that takes a byte a minute would have them all."""
 
 
 class Turns:
@@ -11,17 +15,26 @@ class Turns:
 
     def __init__(self, what: str, count_max: int) -> None:
         self._what, self._count_max = what, count_max
-        self.taken = 0
+        self._each_max = count_max - count_max // _KEPT
+        self._by_caller: Counter[str] = Counter()
+
+    @property
+    def taken(self) -> int:
+        return self._by_caller.total()
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def one(self, caller: str) -> Iterator[None]:
         """Raises `Overloaded`."""
-        if self.taken >= self._count_max:
+        if self.taken >= self._count_max or self._by_caller[caller] >= self._each_max:
             raise Overloaded(
-                f"{self.taken} {self._what} are under way, as many as there may be; come again", 1.0
+                f"{self.taken} {self._what} are under way, {self._by_caller[caller]} of them yours, "
+                "as many as there may be; come again",
+                1.0,
             )
-        self.taken += 1
+        self._by_caller[caller] += 1
         try:
             yield
         finally:
-            self.taken -= 1
+            self._by_caller[caller] -= 1
+            if not self._by_caller[caller]:
+                del self._by_caller[caller]

@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.middleware import caller_of
 from cloud.api.routes import Route
 from cloud.gateway.roles import Role
 from cloud.registry.api.asking import permit
@@ -64,7 +65,7 @@ class UploadRoutes:
                 f"{declared or 0} bytes from {offset} on are more than the {total} that "
                 f"{LENGTH} says; send those"
             )
-        with self._turns.one():
+        with self._turns.one(caller_of(request)):
             incoming = Incoming(request, self._limits)
             after = await self._registry.artifacts.uploads.append(
                 request.match_info["sha256"], total, offset, self._counted(incoming)

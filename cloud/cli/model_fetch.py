@@ -2,12 +2,14 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import typer
 
 from cloud.cli.model_arguments import title
 from cloud.cli.output import Format, show, size
 from cloud.cli.progress import byte_bar
-from cloud.cli.registry_session import ask
+from cloud.cli.registry_session import ask, ending
 
 if TYPE_CHECKING:
     from cloud.registry.client.client import RegistryClient
@@ -48,6 +50,42 @@ def fetch(
     }  # fmt: skip
     beside = f", its signature in {signature}" if signature else ", not released: no signature"
     line = f"{target}: {title(found)}, {size(total)}{beside}"
+    show(tree, output, lambda console: console.print(line, soft_wrap=True))
+
+
+def fetch_report(
+    registry: list[str] | None, key_file: Path | None, name: str, version: str | None,
+    target: Path, output: Format,
+) -> None:  # fmt: skip
+    """Write the report of the version's newest evaluation that ended; the current release's where
+    `version` is None. What was at `target` is replaced.
+    """
+    endings: dict[str, Literal["html", "json"]] = {".html": "html", ".json": "json"}
+    kind = endings.get(target.suffix)
+    if kind is None:
+        raise typer.BadParameter(f"--report {str(target)[:200]}: name it .html or .json")
+
+    async def work(asked: "RegistryClient") -> "tuple[ModelVersion, bytes]":
+        from shared.errors import Unknown
+
+        wanted = version or (await asked.model(name)).current
+        if wanted is None:
+            raise Unknown(f"{name} has no released version; name one")
+        found = await asked.version(name, wanted)
+        if found.evaluation is None:
+            raise Unknown(f"{title(found)}: no evaluation of it has ended; ask for one")
+        return found, await asked.report(found.evaluation, kind)
+
+    from shared.disk import write_whole
+
+    found, content = ask(registry, key_file, work, model=name, version=version)
+    with ending():
+        write_whole(target, content)
+    tree = {
+        "model": name, "version": found.version, "evaluation": found.evaluation,
+        "report": str(target), "bytes": len(content),
+    }  # fmt: skip
+    line = f"{target}: report of {title(found)}, {size(len(content))}"
     show(tree, output, lambda console: console.print(line, soft_wrap=True))
 
 

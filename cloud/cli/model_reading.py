@@ -14,7 +14,7 @@ from cloud.cli.model_arguments import (
     metrics_text,
     title,
 )
-from cloud.cli.model_fetch import fetch
+from cloud.cli.model_fetch import fetch, fetch_report
 from cloud.cli.output import Format, Output, facts, grid, moment, show
 from cloud.cli.registry_session import Code, Registry, ask
 
@@ -56,11 +56,15 @@ def get(
         Path | None,
         typer.Option(metavar="PATH", help="Fetch the bundle: a new folder, or a FILE.hyb."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Fetch its newest evaluation's report: .html or .json."),
+    ] = None,
     registry: Registry = None,
     key_file: KeyFile = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show a model, or one version of it; with --out, fetch its bundle.
+    """Show a model, or one version of it; with --out, fetch its bundle, with --report its report.
 
     Every file is checked against the manifest. Interrupted, the same command goes on. Without
     VERSION, --out fetches the current release. A release's signature is put beside it, for
@@ -68,8 +72,13 @@ def get(
 
     Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the registry cannot be reached.
     """
+    if out is not None and report is not None:
+        raise typer.BadParameter("--out and --report: one at a time")
     if out is not None:
         fetch(registry, key_file, name, version, out, output)
+        return
+    if report is not None:
+        fetch_report(registry, key_file, name, version, report, output)
         return
     if version is None:
         model = ask(registry, key_file, lambda asked: asked.model(name), model=name)

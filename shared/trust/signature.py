@@ -6,7 +6,7 @@ Freshness it cannot show (no timestamp): whether a newer release is out, only a 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -16,18 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from shared.bundle.manifest import Name, Version
 from shared.bundle.reader import Bundle
 from shared.config import in_words
-from shared.errors import Malformed, NotTrusted, TooLarge, Unknown
+from shared.errors import Malformed, NotTrusted, TooLarge
 from shared.trust import plain_json, profile
 from shared.trust.chain import Chain, epoch_of, in_words_of_tuf
-from shared.trust.last_chain import unpack
 from shared.trust.names import (
     MODEL_BYTES_MAX,
     ROOT_BYTES_MAX,
     ROOTS_MAX,
     TARGETS_BYTES_MAX,
-    file_name,
     model_role,
-    target_path,
 )
 from shared.trust.tuf_api import Metadata, Targets
 from shared.trust.walk import releases_of
@@ -80,27 +77,6 @@ def write_signature(
         "role": plain_json.parse(role, model_role(model)),
     }
     return _bytes(tree)
-
-
-def signature_of(
-    model: str, version: str, pinned_root: bytes, roots: Mapping[str, bytes], last: bytes
-) -> bytes:
-    """`write_signature` of the last whole chain that a device or a client keeps. Raises `Malformed`,
-    `Unknown` when it does not release the version.
-    """
-    chain = unpack(last, f"chain-{model}.json")
-    profile.check(chain.role.encode(), model_role(model), model_role(model))
-    role = Metadata[Targets].from_bytes(chain.role.encode()).signed
-    if target_path(model, version) not in role.targets:
-        raise Unknown(f"{model} {version} is not released; there is no signature for it")
-    later = [
-        roots[name]
-        for number in range(1, chain.root_version + 1)
-        if (name := file_name("root", number)) in roots
-    ]
-    return write_signature(
-        model, version, [pinned_root, *later], chain.targets.encode(), chain.role.encode()
-    )
 
 
 def check_signature(

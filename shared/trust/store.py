@@ -73,20 +73,6 @@ class TrustStore:
 
         return await asyncio.to_thread(look)
 
-    async def bundle_signature(self, model: str, version: str) -> bytes:
-        """What stands beside a copy of the bundle, to check it by, offline (`signature.py`).
-
-        Raises `Unknown` when nothing is kept of this model.
-        """
-        from shared.trust.signature import signature_of  # noqa: PLC0415  as above
-
-        def make() -> bytes:
-            return signature_of(
-                model, version, self._pinned_root, self._read(model), self._last(model)
-            )
-
-        return await asyncio.to_thread(make)
-
     def _last(self, model: str) -> bytes:
         content = self._file(self._folder / chain_name(model), CHAIN_BYTES_MAX)
         if content is None:

@@ -1,5 +1,6 @@
 """From `hybridge registry init` to a released, fetched, verified bundle, as a person does it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -246,3 +247,20 @@ def test_nobody_there_is_exit_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot be reached" in said.err
     monkeypatch.setenv("HYBRIDGE_PATIENCE_S", "soon")
     assert hybridge("model", "list", "--registry", "http://127.0.0.1:9").code == 2
+
+
+def test_a_report_is_fetched(registry: OwnRegistry, released: Path, tmp_path: Path) -> None:
+    page = tmp_path / "new" / "report.html"
+    found = registry.json("viewer", "model", "get", MODEL, "1.0.0", "--report", page)
+    assert found["bytes"] == page.stat().st_size > 1000
+    assert page.read_bytes().startswith(b"<!")
+    registry.json("viewer", "model", "get", MODEL, "--report", tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["evaluation"]["id"] == found["evaluation"]
+    for arguments, code, words in (
+        (["--report", tmp_path / "report.txt"], 2, ".html or .json"),
+        (["--report", page, "--out", tmp_path / "b"], 2, "one at a time"),
+        (["--report", "/dev/null/report.html"], 1, "cannot write it"),
+    ):
+        refused = registry.run("viewer", "model", "get", MODEL, "1.0.0", *arguments)
+        assert (refused.code, words in refused.err) == (code, True), refused.err

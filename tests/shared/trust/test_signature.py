@@ -1,6 +1,5 @@
 """A bundle and the file beside it, checked with a root alone."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -8,9 +7,8 @@ import pytest
 
 from cloud.registry.trust import edits
 from shared.bundle.reader import Bundle, open_bundle
-from shared.errors import Malformed, NotTrusted, Refused, TooLarge, Unknown
+from shared.errors import Malformed, NotTrusted, Refused, TooLarge
 from shared.trust.signature import SIGNATURE_BYTES_MAX, check_signature, write_signature
-from shared.trust.store import TrustStore
 from tests.shared.trust.site import DAY, NOW, Site, holders, key, stored
 from tests.tiny_bundle import write_tiny_bundle
 
@@ -51,20 +49,6 @@ def test_a_bundle_is_checked_offline(site: Site, bundle: Bundle) -> None:
     assert found.threshold == 1
     assert found.number == 1
     assert found.expires == NOW + 365 * DAY
-
-
-def test_a_client_writes_it_from_what_it_keeps(site: Site, bundle: Bundle, tmp_path: Path) -> None:
-    store = TrustStore(tmp_path / "trust", site.root)
-    name, version = bundle.manifest.name, bundle.manifest.version
-    with pytest.raises(Unknown, match="refresh it first"):
-        asyncio.run(store.bundle_signature(name, version))
-    site.turn_root({}, site.keys["root"][:2])
-    site.publish({}, root_changed=True)
-    asyncio.run(store.refresh(site.fetch, name, NOW))
-    content = asyncio.run(store.bundle_signature(name, version))
-    assert check_signature(bundle, content, site.files["1.root.json"], NOW).root_version == 2
-    with pytest.raises(Unknown, match=r"9\.9\.9 is not released"):
-        asyncio.run(store.bundle_signature(name, "9.9.9"))
 
 
 def test_an_older_pinned_root_follows_the_roots_in_the_file(site: Site, bundle: Bundle) -> None:

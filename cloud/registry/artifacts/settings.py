@@ -23,9 +23,10 @@ class ArtifactSettings(Section):
     """Of all unfinished uploads together, by the size that they said they would have."""
     upload_hours: Positive = 24.0
     """An upload that nobody has continued for so long is dropped: the next day may resume it."""
-    grace_hours: Positive = 24.0
+    grace_hours: Annotated[float, Field(ge=1)] = 24.0
     """What nothing needs is kept for so long after it was stored, or asked about: whoever pushes
-    has that time between the first file and the registration."""
+    has that time between the first file and the registration. Below an hour a slow upload, or one
+    stall of the database, would lose what was about to be needed."""
     free_bytes_min: Annotated[int, Field(ge=0)] = 256 * 1024**2
     """An upload that would leave less than this on its disk is refused: the catalog may be on it."""
     corrupt_max: Count = 16

@@ -20,3 +20,8 @@ def test_places(url: str) -> None:
 def test_hours_are_seconds() -> None:
     settings = ArtifactSettings(grace_hours=2, upload_hours=0.5)
     assert (settings.grace_s, settings.upload_s) == (7200, 1800)
+
+
+def test_a_grace_in_which_nobody_can_store_and_commit_is_refused() -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        ArtifactSettings(grace_hours=0.5)

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "trust.md").read_text()
-HERE = ("tests/shared/trust", "tests/cloud/registry/trust")
+HERE = ("tests/shared/trust", "tests/cloud/registry/trust", "tests/cloud/registry/api")
 
 
 def names_of_tests() -> set[str]:

@@ -1,10 +1,11 @@
 """`hybridge registry`: set one up, look at it, keep its keys, its log and its regions."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cloud.cli.api_key import KeyFile
+from cloud.cli.completion import models
 from cloud.cli.output import Format, Output, facts, grid, moment, show, size
 from cloud.cli.registry_init import init
 from cloud.cli.registry_keys import keys
@@ -65,6 +66,29 @@ def replicas(
         "replica", "url", "epoch", "entry", "behind", "artifacts missing", "runners", "seen",
     )  # fmt: skip
     show(found, output, lambda out: grid(out, "Replicas", columns, rows))
+
+
+@registry.command()
+def runners(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="Of it alone.", autocompletion=models)
+    ] = None,
+    *,
+    registry: Registry = None,
+    key_file: KeyFile = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """List the devices and workers, and what each said that it runs.
+
+    Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the registry cannot be reached.
+    """
+    found = ask(registry, key_file, lambda asked: asked.runners(model), model=model)
+    rows = (
+        (one.name, one.model, one.version, one.variant, one.state, moment(one.seen_at))
+        for one in found
+    )
+    columns = ("runner", "model", "version", "variant", "state", "seen")
+    show(found, output, lambda out: grid(out, "Runners", columns, rows))
 
 
 @registry.command()

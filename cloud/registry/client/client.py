@@ -117,8 +117,9 @@ class RegistryClient:
     async def deltas_to(self, sha256: str) -> list[Delta]:
         return await self._many(Delta, "deltas", f"/v1/artifacts/{sha256}/deltas")
 
-    async def runners(self) -> list[Runner]:
-        return await self._many(Runner, "runners", "/v1/runners")
+    async def runners(self, model: str | None = None) -> list[Runner]:
+        """None: of every model."""
+        return await self._many(Runner, "runners", "/v1/runners", {"model": model})
 
     async def replicas(self) -> list[ReplicaState]:
         return await self._many(ReplicaState, "replicas", "/v1/replicas")

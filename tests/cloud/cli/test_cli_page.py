@@ -75,7 +75,8 @@ def test_help_says_the_exit_codes(path: tuple[str, ...], monkeypatch: pytest.Mon
 
 def test_what_changes_something_has_a_dry_run_and_a_format() -> None:
     reads = {
-        "list", "get", "history", "diff", "checklist", "log", "status", "replicas", "inspect",
+        "list", "get", "history", "diff", "checklist", "log", "status", "runners", "replicas",
+        "inspect",
         "verify", "pack", "unpack",
     }  # fmt: skip
     for path, command in ALL.items():

@@ -1,11 +1,14 @@
 """Keys change hands, releases are taken back, versions end: against a real registry process."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cloud.registry.client.client import RegistryClient
+from cloud.registry.documents import Runner
 from tests.cloud.cli.own_registry import OwnRegistry, hybridge, own_registry
 from tests.cloud.registry.pushing import end_evaluation
 from tests.tiny_bundle import sure_image, write_tiny_bundle
@@ -200,6 +203,26 @@ def test_gc_and_replicas(registry: OwnRegistry) -> None:
     assert registry.json("viewer", "registry", "replicas") == []
     refused = registry.run("viewer", "registry", "gc")
     assert (refused.code, "operator" in refused.err) == (1, True)
+
+
+def test_who_runs_what(registry: OwnRegistry, candidate: str) -> None:
+    assert registry.json("viewer", "registry", "runners") == []
+
+    async def report() -> None:
+        key = (registry.keys / "api" / "fetch.key").read_text().strip()
+        async with RegistryClient([registry.url], key) as device:
+            await device.report_runner(
+                Runner(
+                    name="gate-7", model=MODEL, version=candidate, variant="onnxruntime/fp32",
+                    seen_at=0.0,
+                )
+            )  # fmt: skip
+
+    asyncio.run(report())
+    (found,) = registry.json("viewer", "registry", "runners", MODEL)
+    assert (found["name"], found["version"], found["state"]) == ("gate-7", candidate, "active")
+    assert registry.json("viewer", "registry", "runners", "other-model") == []
+    assert "gate-7" in registry.run("viewer", "registry", "runners").out
 
 
 def test_a_home_is_not_promoted(registry: OwnRegistry) -> None:

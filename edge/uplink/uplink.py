@@ -114,10 +114,7 @@ class Uplink:
         self._link.drain()
 
     def serve(self, manifest: Manifest) -> None:
-        """Say that another version answers here from now on.
-
-        Samples that wait keep the calibration of the version that looked at them.
-        """
+        """Another version answers from now on; samples that wait keep the calibration of theirs."""
         self._terms = replace(self._terms, manifest=manifest)
         self._calibrations.learn(manifest)
         if self._link.room:

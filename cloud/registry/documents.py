@@ -40,8 +40,8 @@ class Gate(Document):
     """As `f1 >= current + 0.005 and p95_ms <= 20` (`cloud/registry/evaluation/rules.py`)."""
     data_set: Name | None = None
     """The evaluation data; its newest version. None: the bundle's golden samples alone."""
-    engines: tuple[EngineName, ...] = ("onnxruntime",)
-    """Each must run the model and hold the rules."""
+    engines: Annotated[tuple[EngineName, ...], Field(min_length=1, max_length=3)] = ("onnxruntime",)
+    """Each must run the model and hold the rules. None would be a gate that nothing can miss."""
     approval: Literal["rule", "person"] = "person"
     """person: a candidate needs an approver's word before it is released."""
 

@@ -137,6 +137,16 @@ def test_a_document_that_is_wrong_in_every_second_byte() -> None:
     assert len(words) < 2000
 
 
+@pytest.mark.parametrize("engines", [[], ["onnxruntime"] * 4, ["other"], "onnxruntime"])
+def test_a_gate_of_no_engine_or_of_many_is_refused(
+    running: RegistryProcess, engines: object
+) -> None:
+    reply = running.call(
+        "PUT", "/v1/models/m", {"owner": "o", "gate": {"engines": engines}}, "trainer"
+    )
+    assert reply.status == 400
+
+
 @pytest.mark.parametrize("rules", ["accuracy >", "f1 >= curent + 1", "import os", "(" * 3000, ""])
 def test_a_rule_that_does_not_parse_is_refused_when_it_is_made(
     running: RegistryProcess, rules: str

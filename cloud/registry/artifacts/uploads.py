@@ -22,6 +22,9 @@ from shared.errors import Conflict, Malformed, NotTrusted, Overloaded, TooLarge,
 if TYPE_CHECKING:
     from hashlib import _Hash
 
+_IDLE_S = 900.0
+"""Where there is no room for another, one that nobody has continued for so long gives way: else
+a few bytes each, begun and left, would keep every push out for a day."""
 _WRITE = 1 << 20  # bytes gathered before a thread writes and hashes them
 
 
@@ -112,10 +115,18 @@ class Uploads:
         forgotten = time.time() - limits.upload_s
         others = [one for one in others if one.touched_at >= forgotten or not drop_idle(one)]
         reserved = sum(one.total_bytes for one in others)
-        if len(others) >= limits.uploads_max or reserved + total_bytes > limits.uploads_bytes_max:
+        idle = time.time() - _IDLE_S
+        for other in list(others):  # the longest idle first
+            if self._fits(len(others), reserved + total_bytes) or other.touched_at >= idle:
+                break
+            if drop_idle(other):
+                others.remove(other)
+                reserved -= other.total_bytes
+        if not self._fits(len(others), reserved + total_bytes):
             raise Overloaded(
                 f"{len(others)} unfinished uploads of {reserved} bytes; finish one, or wait: each is "
-                f"dropped when nobody has continued it for {limits.upload_hours:g} h"
+                f"dropped when nobody has continued it for {limits.upload_hours:g} h, or gives way to "
+                f"a new one after {_IDLE_S / 60:g} min"
             )
         coming = sum(max(one.total_bytes - one.bytes, 0) for one in others)
         if free - coming - total_bytes < limits.free_bytes_min:
@@ -123,6 +134,10 @@ class Uploads:
                 f"{self._folder}: {free} bytes are free, {coming} of them for other uploads: no room "
                 f"for {total_bytes} with {limits.free_bytes_min} to spare; make room, or run gc"
             )
+
+    def _fits(self, others: int, reserved: int) -> bool:
+        limits = self._settings
+        return others < limits.uploads_max and reserved <= limits.uploads_bytes_max
 
     def _finish(self, staged: StagedFile, sha256: str) -> None:
         found = staged.hash.hexdigest()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import os
 import resource
@@ -141,6 +142,34 @@ def test_as_many_uploads_as_the_bound(tmp_path: Path) -> None:
     begin_again = artifacts.uploads.append(sha(b"0" * 10), 10, 3, pieces(b"0" * 7))
     assert run(begin_again) == 10
     begin(artifacts, b"third", 3)
+
+
+def test_uploads_begun_and_left_give_way_when_there_is_no_room(tmp_path: Path) -> None:
+    artifacts = store(tmp_path, uploads_max=3)
+    for content in (b"left longest", b"left later", b"at work"):
+        begin(artifacts, content, 3)
+    minutes = {"left longest": 40, "left later": 20, "at work": 1}
+    folder = tmp_path / "artifacts" / "uploads"
+    for name, age in minutes.items():
+        (path,) = folder.glob(f"{sha(name.encode())}.*.part")
+        os.utime(path, (time.time() - age * 60,) * 2)
+
+    def there() -> set[str]:
+        return {name for name in (*minutes, "1", "2", "3") for one in staged_files(folder)
+                if one.sha256 == sha(name.encode())}  # fmt: skip
+
+    (path,) = folder.glob(f"{sha(b'left longest')}.*.part")
+    with path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # somebody writes it just now
+        begin(artifacts, b"1", 0)
+    assert run(artifacts.uploads.offset(sha(b"left later"))) is None
+    begin(artifacts, b"2 ", 1)
+    assert there() == {"left longest", "at work"}
+    begin(artifacts, b"3 ", 1)
+    assert run(artifacts.uploads.offset(sha(b"left longest"))) is None
+    with pytest.raises(Overloaded, match="gives way to a new one after 15 min"):
+        begin(artifacts, b"4 ", 1)
+    assert there() == {"at work"}
 
 
 def test_forgotten_uploads_keep_nobody_out(tmp_path: Path) -> None:

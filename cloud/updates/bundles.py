@@ -1,6 +1,7 @@
 """Released bundles on a worker's disk: whole, and what was signed for, or not there.
 
 registry/trust/                  trusted metadata
+registry/loading-MODEL.json      while a version is loaded
 registry/bundles/MODEL-VERSION/  the pool's folder
 registry/bundles/.fetched-...    on its way; the pool passes over it
 """
@@ -10,19 +11,34 @@ import fcntl
 import hashlib
 import re
 import shutil
-from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from shared.bundle.files import MANIFEST
 from shared.bundle.reader import open_bundle
-from shared.disk import writing
-from shared.errors import HybridgeError
+from shared.disk import write_whole, writing
+from shared.errors import HybridgeError, Refused
 from shared.trust.releases import ReleaseTarget
 
+TRIES_MAX: Final = 3
 _LOCK_LOOK_S: Final = 0.2
 _ON_ITS_WAY: Final = re.compile(r"\.{1,2}fetched-(?P<model>.+)-[0-9a-f]{16}(\..*)?")
+
+
+class _Tries(BaseModel):
+    """Starts of a load that did not end, in good order or by an error."""
+
+    model_config = ConfigDict(frozen=True)
+
+    manifest_sha256: str
+    tries: int = 0
+
+    def to_bytes(self) -> bytes:
+        return self.model_dump_json().encode()
 
 
 class Bundles:
@@ -73,6 +89,29 @@ class Bundles:
                 shutil.rmtree(place, ignore_errors=True)
                 raise
             place.rename(self.of(release))
+
+    @contextmanager
+    def loading(self, release: ReleaseTarget) -> Iterator[None]:
+        """While it is loaded: what takes the whole process down, each time, is not tried for ever.
+
+        Raises `Refused` where that happened `TRIES_MAX` times in a row.
+        """
+        mark = self.root / f"loading-{release.model}.json"
+        before = _Tries(manifest_sha256=release.manifest_sha256)
+        with suppress(OSError, ValidationError):
+            found = _Tries.model_validate_json(mark.read_bytes())
+            before = found if found.manifest_sha256 == before.manifest_sha256 else before
+        if before.tries >= TRIES_MAX:
+            raise Refused(
+                f"{release.model} {release.version}: {before.tries} times this worker ended while it "
+                f"loaded it; release another version, or remove {mark} to try it again"
+            )
+        write_whole(mark, before.model_copy(update={"tries": before.tries + 1}).to_bytes())
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                mark.unlink()
 
     def prune(self, model: str, kept: Collection[str]) -> None:
         """Remove its versions but `kept`, and what was on its way once. Never raises: what stays

@@ -161,7 +161,8 @@ class Updates:
         served = self._serves.get(model)
         if served is None or served.version != version:
             await self._bring(release, registry)
-            served = self._serves[model] = await self._pool.load(model, version)
+            with self._bundles.loading(release):
+                served = self._serves[model] = await self._pool.load(model, version)
             log.info("release_served", extra={"model": model, "version": version})
         return served
 

@@ -21,6 +21,7 @@ from edge.updates.trial import CpuBudget, Tally, Terms, Verdict, judge
 
 _WAITING_MAX = 32  # samples; more are skipped: a trial is no backlog
 _HUNG_S = 30.0
+HURRY_S = 2.0
 
 Image = NDArray[np.uint8]
 _Job = tuple[Image, int]
@@ -43,7 +44,7 @@ class Trial:
         self._ended = False
         self._waiting = 0
         self._last_sign = 0.0  # when the thread was idle last, or ended a sample
-        self._changed = asyncio.Event()
+        self._changed, self._gone = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.tally = Tally()
         self._thread = threading.Thread(target=self._work, name="trial", daemon=True)
@@ -70,13 +71,19 @@ class Trial:
                 await self._changed.wait()
         return verdict
 
-    async def leave(self) -> bool:
-        """End the thread, so that another may use the candidate; False when it hangs in there."""
+    async def leave(self, *, hurry: bool = False) -> bool:
+        """End the thread, so that another may use the candidate; False when it hangs in there.
+
+        `hurry`: somebody waits for it, and it is not to be used any more.
+        """
         self._ended = True
         self._jobs.put(None)
-        if self._thread.ident is not None:
-            await asyncio.to_thread(self._thread.join, self._hung_s)
-        return not self._thread.is_alive()
+        if self._thread.ident is None:
+            return True
+        with suppress(TimeoutError):  # nobody joins it: who waits for a thread cannot be ended
+            async with asyncio.timeout(min(HURRY_S, self._hung_s) if hurry else self._hung_s):
+                await self._gone.wait()
+        return self._gone.is_set()
 
     def _judged(self, began: float) -> Verdict | None:
         now = self._loop.time()
@@ -87,6 +94,13 @@ class Trial:
     # In the thread
 
     def _work(self) -> None:
+        try:
+            self._run_jobs()
+        finally:
+            with suppress(RuntimeError):  # the agent ended meanwhile
+                self._loop.call_soon_threadsafe(self._gone.set)
+
+    def _run_jobs(self) -> None:
         while (job := self._jobs.get()) is not None and not self._ended:
             tensor, label = job
             start = time.perf_counter()

@@ -33,7 +33,7 @@ from edge.updates.folders import Folders
 from edge.updates.probe import Bounds, Unfit, probe
 from edge.updates.release import Release
 from edge.updates.settings import UpdateSettings
-from edge.updates.shadow import Trial
+from edge.updates.shadow import HURRY_S, Trial
 from edge.updates.state import State
 from shared.disk import NoRoom
 from shared.errors import HybridgeError, Malformed, NotTrusted, Refused, TooLarge, Unavailable
@@ -198,13 +198,16 @@ class Work:
             return Rejected(generation, f"does not open: {error}"), None
         trial = Trial(slot, self._settings.trial_terms(), self._settings.trial_cpu_share)
         self.trial, self._serving.shadow = trial, trial.show
-        accepted = False
+        accepted = ended = False
         try:
             verdict = await trial.run()
             accepted = verdict.accepted
+        except asyncio.CancelledError:
+            ended = True
+            raise
         finally:
             self.trial, self._serving.shadow = None, None
-            accepted = await _left(trial, slot, keep=accepted)
+            accepted = await _left(trial, slot, keep=accepted, hurry=ended)
         if not accepted:
             return Rejected(generation, verdict.why), None
         return Tried(generation, verdict.why), slot
@@ -216,11 +219,11 @@ class Work:
         return open_slot(self._folders.of(release), engine or self._engine, self._cache_dir)
 
 
-async def _left(trial: Trial, slot: Slot, *, keep: bool) -> bool:
+async def _left(trial: Trial, slot: Slot, *, keep: bool, hurry: bool) -> bool:
     """End the trial, through a cancel too; close the slot unless it is kept and nothing hangs."""
 
     async def leave() -> bool:
-        free = await trial.leave()
+        free = await trial.leave(hurry=hurry)
         if free and not keep:
             await slot.retire()
         return free and keep  # a slot in which a thread hangs is left behind, open
@@ -229,7 +232,9 @@ async def _left(trial: Trial, slot: Slot, *, keep: bool) -> bool:
     try:
         return await asyncio.shield(leaving)
     except asyncio.CancelledError:
-        await asyncio.wait({leaving})
-        if leaving.result():
+        await asyncio.wait({leaving}, timeout=HURRY_S)
+        if not leaving.done():
+            leaving.cancel()
+        elif leaving.result():
             await slot.retire()
         raise

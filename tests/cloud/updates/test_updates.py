@@ -15,9 +15,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cloud.serving.pool import ModelPool
-from cloud.updates.bundles import Bundles
+from cloud.updates.bundles import TRIES_MAX, Bundles
 from cloud.updates.settings import RegistryModels
 from cloud.updates.updates import Updates
+from shared.errors import Refused, Unavailable
 from shared.trust.releases import ReleaseTarget
 from shared.trust.store import TrustStore
 from tests.cloud.registry.pushing import MODEL, candidate, make_model
@@ -307,6 +308,24 @@ async def newest(house: House) -> ReleaseTarget:
     )
     assert trusted.newest is not None
     return trusted.newest
+
+
+def test_a_version_whose_load_ends_the_worker_again_and_again_is_not_loaded_any_more(
+    tmp_path: Path,
+) -> None:
+    bundles = Bundles(tmp_path)
+    bundles.make()
+    fatal, other = (ReleaseTarget(MODEL, v, digit * 64, 1, 1) for v, digit in ("1a", "2b"))
+    gone = [bundles.loading(fatal) for _ in range(TRIES_MAX)]
+    for one in gone:
+        one.__enter__()  # and the process is gone
+    with pytest.raises(Refused, match="release another version"), bundles.loading(fatal):
+        pytest.fail("it is loaded")
+    for _ in range(2 * TRIES_MAX):
+        with pytest.raises(Unavailable), bundles.loading(other):
+            raise Unavailable("an error is an orderly end")
+    with bundles.loading(other):
+        pass
 
 
 def test_only_what_may_still_be_served_stays_on_disk(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edge.answers import Answer
+from edge.updates import shadow
 from edge.updates.shadow import Trial
 from edge.updates.trial import Terms, Verdict
 from shared.new_ids import new_sample_id
@@ -143,3 +144,30 @@ def test_a_trial_that_is_cancelled_frees_the_candidate() -> None:
         assert await trial.leave()
 
     asyncio.run(main())
+
+
+def test_who_ends_the_agent_does_not_wait_for_a_candidate_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shadow, "HURRY_S", 0.05)
+    never, here = threading.Event(), threading.Event()
+
+    def hang() -> list[float]:
+        here.set()
+        never.wait()
+        return [0.0]
+
+    async def main() -> None:
+        trial = Trial(Model(hang), terms(), 1.0, hung_s=60.0)
+        running = asyncio.ensure_future(trial.run())
+        await asyncio.sleep(0)
+        trial.show(IMAGE, answered(0))
+        await asyncio.to_thread(here.wait)
+        running.cancel()
+        async with asyncio.timeout(10):
+            assert not await trial.leave(hurry=True)
+
+    try:
+        asyncio.run(main())
+    finally:
+        never.set()

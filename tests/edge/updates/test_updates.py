@@ -250,7 +250,7 @@ def test_a_download_waits_for_its_window_ends_with_it_and_goes_on_in_the_next(
             card = with_big_card(new, 3_000_000)
             registry.release(new)
             registry.bad_path, registry.misdeeds = card, [registry.hangs(2_500_000)]
-            hours = {"windows": ["01:00-05:00"], "time_zone": "UTC"}
+            hours: dict[str, Any] = {"windows": ["01:00-05:00"], "time_zone": "UTC"}
             noon = lambda: day + timedelta(hours=12)
             async with device(tmp_path, registry, now=noon, **hours) as it:
                 await it.shows(lambda: "for a window" in it.updates.status().note)

@@ -7,7 +7,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,13 @@ ROOT = Path(__file__).parents[3]
 DEADLINE_S = 30.0
 """Of every wait; none of them is a pause."""
 ROLES = (Role.FETCH, Role.VIEWER, Role.TRAINER, Role.APPROVER, Role.OPERATOR)
+
+
+def until(seen: Callable[[], object]) -> None:
+    """Wait for what another process does; each look is a round trip to it."""
+    ends = time.monotonic() + DEADLINE_S
+    while not seen():
+        assert time.monotonic() < ends, "it never came to that"
 
 
 @dataclass(frozen=True)

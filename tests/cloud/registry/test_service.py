@@ -8,8 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,18 +16,11 @@ import pytest
 from cloud.__main__ import main
 from cloud.gateway.roles import Role
 from tests.cloud.registry.pushing import MODEL, make_model, push, sha256, upload
-from tests.cloud.registry.servers import DEADLINE_S, ROOT, RegistryProcess
+from tests.cloud.registry.servers import DEADLINE_S, ROOT, RegistryProcess, until
 from tests.cloud.registry.trust_keys import TrustKeys
 
 QUICK = "latency_runs = 20\nlatency_rounds = 1\nthroughput_s = 0.01\npoll_s = 0.05\n"
 NONE = "[evaluation]\nprocesses = 0\n"
-
-
-def until(seen: Callable[[], object]) -> None:
-    """Wait for what another process does; each look is a round trip to it."""
-    ends = time.monotonic() + DEADLINE_S
-    while not seen():
-        assert time.monotonic() < ends
 
 
 def until_ended(pid: int) -> None:

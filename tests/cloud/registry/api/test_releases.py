@@ -19,7 +19,7 @@ from tests.cloud.registry.pushing import (
     sha256,
     upload,
 )
-from tests.cloud.registry.servers import RegistryProcess, Reply
+from tests.cloud.registry.servers import RegistryProcess, Reply, until
 from tests.cloud.registry.trust_keys import TrustKeys
 
 
@@ -318,10 +318,14 @@ def test_after_a_release_there_are_deltas_to_it(
     changed = words[:10_000] + bytes([words[10_000] ^ 1]) + words[10_001:]
     two = candidate(running, tmp_path / "two", "1.0.1", model, dictionary=changed)
     assert release(running, trust_keys, two).status == 200
-    for _ in range(3000):  # each look is a round trip
-        deltas = running.get(f"/v1/artifacts/{sha256(changed)}/deltas", Role.FETCH).json["deltas"]
-        if deltas:
-            break
+
+    def deltas_there_are() -> list[dict[str, Any]]:
+        path = f"/v1/artifacts/{sha256(changed)}/deltas"
+        found: list[dict[str, Any]] = running.get(path, Role.FETCH).json["deltas"]
+        return found
+
+    until(deltas_there_are)
+    deltas = deltas_there_are()
     assert deltas[0]["from_sha256"] == sha256(words)
     content = running.get(f"/v1/artifacts/{deltas[0]['sha256']}", Role.FETCH)
     assert (content.status, len(content.body)) == (200, deltas[0]["bytes"])

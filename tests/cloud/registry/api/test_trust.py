@@ -7,7 +7,7 @@ from pathlib import Path
 from cloud.gateway.roles import Role
 from cloud.registry.trust import edits
 from cloud.registry.trust.keys import load_signer
-from tests.cloud.registry.servers import RegistryProcess
+from tests.cloud.registry.servers import RegistryProcess, until
 from tests.cloud.registry.trust_keys import TrustKeys
 
 
@@ -88,8 +88,9 @@ def test_a_timestamp_is_signed_anew_before_it_ends(tmp_path: Path) -> None:
             )
         )
         registry.start()
-        for _ in range(5000):  # each look is a round trip
-            after = int(registry.get("/tuf/timestamp.json").json["signed"]["version"])
-            if after > before:
-                break
-        assert after == before + 1  # once: the new one has enough left
+
+        def version() -> int:
+            return int(registry.get("/tuf/timestamp.json").json["signed"]["version"])
+
+        until(lambda: version() > before)
+        assert version() == before + 1  # once: the new one has enough left

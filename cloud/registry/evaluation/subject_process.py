@@ -4,10 +4,8 @@ Requests on stdin, replies on stdout, one line of JSON each; ends when stdin doe
 """
 
 import contextlib
-import ctypes
 import gc
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -40,13 +38,13 @@ from shared.engines.known import known_engines
 from shared.engines.parity import check_graph
 from shared.engines.runtime_versions import missing_runtime
 from shared.errors import HybridgeError, Unavailable
+from shared.parent_process import end_with_parent
 
 BATCH = 64
 _GOLDEN_BATCH = 8  # as a device's probe does it
 _WARM_UPS = 5
 _RUNS_MIN = 3
 _SAMPLES_MAX = 64
-_PR_SET_PDEATHSIG = 1
 _WHY_MAX = 600
 
 
@@ -155,11 +153,11 @@ def _save(path: str, answers: NDArray[np.float32]) -> None:
 
 def _limit(request: Open) -> None:
     """Ends with its parent; steps back for others; starves alone."""
+    end_with_parent(os.getppid())
     os.nice(request.nice)
     if sys.platform == "linux":
         import resource  # noqa: PLC0415 - POSIX alone has it
 
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         limit = request.memory_bytes_max
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -37,7 +37,11 @@ def test_the_agent_loads_nothing_heavy_and_no_engine_before_it_opens_one(module:
     loaded = loaded_by(f"import {module}")
     assert {"edge", "shared", "numpy", "aiohttp"} <= loaded
     assert not loaded & (_NEVER | _NOT_UNTIL_USED)
-    assert not loaded & {"tuf", "securesystemslib", "cryptography"}  # of updates, when there are any
+    assert not loaded & {
+        "tuf",
+        "securesystemslib",
+        "cryptography",
+    }  # of updates, when there are any
 
 
 def test_no_module_of_edge_or_shared_loads_anything_of_the_cloud() -> None:

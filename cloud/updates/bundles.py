@@ -52,7 +52,9 @@ class Bundles:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @asynccontextmanager
-    async def alone(self, with_what: Literal["bundles", "trust"]) -> AsyncGenerator[None]:
+    async def alone(
+        self, with_what: Literal["bundles", "loading", "trust"]
+    ) -> AsyncGenerator[None]:
         """One of this machine's processes at a time: the others find what it brought."""
         with writing(self.root):
             file = (self.root / f"{with_what}.lock").open("a")
@@ -92,7 +94,7 @@ class Bundles:
 
     @contextmanager
     def loading(self, release: ReleaseTarget) -> Iterator[None]:
-        """While it is loaded: what takes the whole process down, each time, is not tried for ever.
+        """While it is loaded, `alone`: what takes the process down, each time, is not tried for ever.
 
         Raises `Refused` where that happened `TRIES_MAX` times in a row.
         """

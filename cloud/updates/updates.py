@@ -161,8 +161,9 @@ class Updates:
         served = self._serves.get(model)
         if served is None or served.version != version:
             await self._bring(release, registry)
-            with self._bundles.loading(release):
-                served = self._serves[model] = await self._pool.load(model, version)
+            async with self._bundles.alone("loading"):  # a power cut counts once, not for each
+                with self._bundles.loading(release):
+                    served = self._serves[model] = await self._pool.load(model, version)
             log.info("release_served", extra={"model": model, "version": version})
         return served
 

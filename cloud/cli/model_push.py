@@ -52,7 +52,7 @@ def push(
     from cloud.registry.client.push import parcel_of
     from shared.bundle.reader import open_bundle
 
-    parcel = parcel_of(open_bundle(path), path)
+    parcel = parcel_of(open_bundle(path, hashes_graphs=False), path)  # the registry hashes each
     name = parcel.manifest.name
 
     async def work(asked: "RegistryClient") -> "tuple[Plan, ModelVersion | None]":

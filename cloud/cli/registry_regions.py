@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cloud.cli.output import Format, Output, say, show
-from cloud.cli.registry_session import Comment, DryRun, ending
+from cloud.cli.registry_session import Code, Comment, DryRun, ending
 from cloud.cli.signing_keys import PasswordFile, signers_from
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def promote(
     show(tree, output, lambda out: out.print(line, soft_wrap=True))
     for loss in found.lost:
         say(f"{'lost' if found.done else 'would be lost'}: {loss}")
+    if dry_run and found.lost and not force:
+        raise typer.Exit(Code.CONFLICT)  # as it would be
     if found.done:
         say(
             f"move new keys out of reach of others; root {found.root_version} reaches devices by itself"

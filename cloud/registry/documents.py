@@ -96,6 +96,7 @@ class Approval(Document):
     at: float
     by: Actor
     comment: Text
+    seq: int = 0  # of its entry in the log; one from before the gate's last change counts no more
 
 
 class ModelVersion(Document):

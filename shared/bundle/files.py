@@ -22,6 +22,10 @@ class Files(Protocol):
 
     def paths(self) -> frozenset[str]: ...
 
+    def size(self, path: str) -> int:
+        """Raises `Malformed` when there is no such file."""
+        ...
+
     def read(self, path: str, bytes_max: int) -> bytes:
         """Raises `TooLarge` over `bytes_max`, `Malformed` when there is no such file."""
         ...
@@ -59,6 +63,12 @@ class FolderFiles:
                     raise TooLarge(f"{self.where}: more than {MEMBERS_MAX} files; is it a bundle?")
         return found
 
+    def size(self, path: str) -> int:
+        try:
+            return (self._folder / path).lstat().st_size
+        except OSError as error:
+            raise Malformed(f"{self.where}: cannot read {path}: {error.strerror}") from error
+
     def read(self, path: str, bytes_max: int) -> bytes:
         try:
             with (self._folder / path).open("rb") as file:
@@ -77,6 +87,9 @@ class MemberFiles:
 
     def paths(self) -> frozenset[str]:
         return frozenset(self._members)
+
+    def size(self, path: str) -> int:
+        return len(self.read(path, BYTES_MAX))
 
     def read(self, path: str, bytes_max: int) -> bytes:
         content = self._members.get(path)

@@ -1,7 +1,8 @@
 """Push and fetch of a 200 MB bundle, beside the same bytes put to and got from a plain HTTP server.
 
 Real processes, turn by turn. Hashing on both ends, the fsync of what is promised, and the check of
-the whole bundle are the registry's; the plain copy has none of them.
+the whole bundle are the registry's; the plain copy has none of them. Every file is a new one, and none
+is removed before the end: memory that was just freed is written to ten times as fast as other.
 """
 
 import asyncio
@@ -9,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -83,7 +83,10 @@ async def _rounds(
             await ensure_model(registry, "big-model")
             took["push"].append(
                 await _both(
-                    (partial(_put, session, plain_url, file), partial(_push, registry, path)),
+                    (
+                        partial(_put, session, f"{plain_url}/{number}", file),
+                        partial(_push, registry, path),
+                    ),
                     number,
                 )
             )
@@ -92,13 +95,12 @@ async def _rounds(
             took["fetch"].append(
                 await _both(
                     (
-                        partial(_get, session, plain_url, folder / f"plain-{number}"),
+                        partial(_get, session, f"{plain_url}/{number}", folder / f"plain-{number}"),
                         partial(_fetch, registry, version, folder / f"fetched-{number}"),
                     ),
                     number,
                 )
             )
-            _remove(folder, number)
     return [
         Transfer(
             what, size, median(p for p, _ in pairs), median(r for _, r in pairs),
@@ -119,7 +121,7 @@ async def _both(ways: Sequence[Callable[[], Awaitable[None]]], number: int) -> t
 
 
 async def _push(registry: RegistryClient, path: Path) -> None:
-    bundle = await asyncio.to_thread(open_bundle, path)
+    bundle = await asyncio.to_thread(partial(open_bundle, path, hashes_graphs=False))
     await push(registry, await plan(registry, parcel_of(bundle, path)), Origin(), _nobody)
 
 
@@ -137,12 +139,12 @@ async def _put(session: aiohttp.ClientSession, url: str, file: Path) -> None:
             while piece := opened.read(_PIECE):
                 yield piece
 
-    async with session.put(f"{url}/model.onnx", data=pieces()) as response:
+    async with session.put(url, data=pieces()) as response:
         response.raise_for_status()
 
 
 async def _get(session: aiohttp.ClientSession, url: str, target: Path) -> None:
-    async with session.get(f"{url}/model.onnx") as response:
+    async with session.get(url) as response:
         response.raise_for_status()
         with target.open("wb") as file:
             while piece := await response.content.read(_PIECE):
@@ -186,12 +188,6 @@ def _written(folder: Path, path: str, content: bytes) -> dict[str, object]:
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(content)
     return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-
-
-def _remove(folder: Path, number: int) -> None:
-    for name in (f"bundle-{number}", f"fetched-{number}"):
-        shutil.rmtree(folder / name)
-    (folder / f"plain-{number}").unlink()
 
 
 @contextlib.contextmanager

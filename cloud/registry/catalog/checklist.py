@@ -77,8 +77,12 @@ def _of_evaluation(model: Model, evaluation: Evaluation | None) -> list[str]:
 
 
 def _of_people(version: ModelVersion, model: Model) -> list[str]:
-    if model.gate.approval == "person" and version.approval is None:
+    if model.gate.approval != "person":
+        return []
+    if version.approval is None:
         return ["no approver has approved it, as the gate asks; hybridge model approve"]
+    if version.approval.seq < model.gate_revision:
+        return ["it was approved before the gate was changed; look again: hybridge model approve"]
     return []
 
 

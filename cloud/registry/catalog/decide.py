@@ -169,9 +169,9 @@ def _add_data_set(
 
 
 def _approve(command: k.Approve, view: View) -> Iterator[c.Change]:
-    _, version = _unchanged(view, command)
+    model, version = _unchanged(view, command)
     after(version.state, Event.APPROVED, f"{version.model} {version.version}")
-    if (given := version.approval) is not None:
+    if (given := version.approval) is not None and given.seq >= model.gate_revision:
         raise Conflict(f"{version.model} {version.version} was approved by {given.by} already")
     yield c.Approved(model=version.model, version=version.version, comment=command.comment)
 

@@ -39,7 +39,7 @@ def project(entry: Entry, view: View) -> list[Row]:
         case c.Registered():
             return [_registered(entry, change)]
         case c.Approved():
-            approval = Approval(at=entry.at, by=entry.actor, comment=change.comment)
+            approval = Approval(at=entry.at, by=entry.actor, comment=change.comment, seq=entry.seq)
             return [
                 _moved(entry, change, view, Event.APPROVED, "approved", approval=approval),
             ]

@@ -60,7 +60,7 @@ class Connection:
             ),
             auto_decompress=False,  # nothing is asked for compressed, so nothing unpacks to a bomb
             cookie_jar=aiohttp.DummyCookieJar(),
-            read_bufsize=1 << 18,
+            read_bufsize=1 << 20,
         )
         return self
 

@@ -56,8 +56,8 @@ class Plan:
 
 
 def parcel_of(bundle: Bundle, path: Path) -> Parcel:
-    """Of a bundle that `open_bundle(path)` has checked. A folder's files are read as they are sent:
-    the registry checks each again.
+    """Of a bundle that `open_bundle(path)` has checked; its graphs may be left to the registry, which
+    hashes each file that it is sent.
     """
     manifest_sha256 = hashlib.sha256(bundle.manifest_bytes).hexdigest()
     files = {

@@ -29,6 +29,6 @@ class ClientSettings(Section):
     """Of one answer that is no artifact. Default: 10,000 versions, thrice."""
     transfers: Count = Field(default=2, le=32)
     """Files under way at once. Default: one crosses the network while another is hashed."""
-    part_bytes: Count = 16 * 1024 * 1024
+    part_bytes: Count = 256 * 1024 * 1024
     """Of one upload request. Default: what is to send again after a cut stays small, and a request
     for each takes no time beside its bytes."""

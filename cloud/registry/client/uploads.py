@@ -114,13 +114,24 @@ async def _append(
 
 
 def _slice(source: Source, start: int, size: int) -> Body:
+    end = start + size
+
+    def read(at: int) -> "asyncio.Task[bytes]":
+        return asyncio.create_task(asyncio.to_thread(source.read, at, min(_READ_BYTES, end - at)))
+
     async def chunks() -> AsyncIterator[bytes]:
-        for at in range(start, start + size, _READ_BYTES):
-            wanted = min(_READ_BYTES, start + size - at)
-            chunk = await asyncio.to_thread(source.read, at, wanted)
-            if len(chunk) != wanted:
-                raise Refused("a file became shorter while it was sent; push again")
-            yield chunk
+        coming = read(start) if size else None
+        try:
+            for at in range(start, end, _READ_BYTES):
+                assert coming is not None
+                chunk, following = await coming, at + _READ_BYTES
+                if len(chunk) != min(_READ_BYTES, end - at):
+                    raise Refused("a file became shorter while it was sent; push again")
+                coming = read(following) if following < end else None  # while this one is sent
+                yield chunk
+        finally:
+            if coming is not None:
+                await asyncio.wait([coming])
 
     return chunks
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from cloud.registry.artifacts.artifacts import Artifacts
 from cloud.registry.replication.peer import Peer
 from cloud.registry.replication.settings import HomeSettings
-from shared.errors import Malformed, TooLarge, Unknown
+from shared.errors import Disconnected, Malformed, TooLarge, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,13 @@ class Copier:
                 raise Malformed(
                     f"{peer.url}: artifact {sha256[:12]} has {total} bytes there, {size} in the log"
                 )
-            await uploads.append(sha256, total, kept, _without(part.chunks, kept - part.offset))
+            kept = kept if kept <= total else 0  # begun with another size, and dropped for this one
+            skipped = max(0, kept - part.offset)
+            after = await uploads.append(sha256, total, kept, _without(part.chunks, skipped))
+            if after < total:
+                raise Disconnected(
+                    f"{peer.url}: artifact {sha256[:12]} ended at {after} of {total}"
+                )
         self.copied += 1
         self.copied_bytes += total - kept
 

@@ -24,6 +24,7 @@ from shared.trust.names import ROOT_BYTES_MAX
 _ANSWER_BYTES_MAX: Final = 256 * 1024
 _REFUSAL_BYTES_MAX: Final = 8 * 1024
 _RANGE: Final = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
+_UNSATISFIED: Final = re.compile(r"bytes \*/(\d{1,19})")
 _NO_PATIENCE_S: Final = 1e-6
 _GRACE_S: Final = 5.0  # beyond what the other end was asked to wait
 
@@ -102,6 +103,9 @@ class Peer:
             async with self._connection.session.get(
                 self.url + path, headers=headers, allow_redirects=False
             ) as response:
+                if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and offset:
+                    yield Part(offset, _whole(response, offset), _nothing())
+                    return
                 if response.status >= HTTPStatus.BAD_REQUEST:
                     raise error_of(await _refusal(response), self.url + path)
                 start, total = _place(response, offset)
@@ -129,6 +133,19 @@ async def _refusal(response: aiohttp.ClientResponse) -> Answer:
         if len(content) > _REFUSAL_BYTES_MAX:
             break
     return Answer(response.status, headers, bytes(content[:_REFUSAL_BYTES_MAX]))
+
+
+def _whole(response: aiohttp.ClientResponse, offset: int) -> int:
+    """The length of an artifact that has nothing from `offset` on: all of it is here, or too much."""
+    found = _UNSATISFIED.fullmatch(response.headers.get("Content-Range", ""))
+    if found is None or int(found[1]) > offset:
+        raise Malformed(f"{response.url}: has no bytes from {offset} on, and does not say how many")
+    return int(found[1])
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""  # what makes it an iterator
 
 
 def _place(response: aiohttp.ClientResponse, offset: int) -> tuple[int, int]:

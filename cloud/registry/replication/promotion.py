@@ -123,12 +123,12 @@ async def _promote(
         raise Conflict(why)
     lost = losses(found)
     epoch = head.epoch + 1
+    keys = {key.public_key.keyid: key for key in root_keys}
+    signers = edits.signers_of(root.roles["root"], keys, f"root {root.version}")
     if dry_run:
         return Promotion(epoch, head.seq + 1, root.version + 1, lost, done=False)
     if lost and not force:
         raise Conflict(f"to promote this replica now would lose {'; '.join(lost)}. --force does it")
-    keys = {key.public_key.keyid: key for key in root_keys}
-    signers = edits.signers_of(root.roles["root"], keys, f"root {root.version}")
     new = await asyncio.to_thread(_new_keys, here, epoch)
     holders = {name: Holders((key.public_key,)) for name, key in new.items()}
     content = edits.next_root(published, now, ROOT_DAYS, holders=holders, epoch=epoch)

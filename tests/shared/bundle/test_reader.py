@@ -46,6 +46,22 @@ def test_a_valid_folder_opens(folder: Path) -> None:
     assert bundle.manifest_bytes == (folder / "manifest.json").read_bytes()
 
 
+def test_who_hands_the_graphs_on_has_them_measured_alone(folder: Path) -> None:
+    graph = folder / open_bundle(folder).manifest.variants[0].file.path
+    flipped = bytearray(graph.read_bytes())
+    flipped[-1] ^= 1
+    graph.write_bytes(flipped)
+    bundle = open_bundle(folder, hashes_graphs=False)
+    with pytest.raises(NotTrusted, match="sha256"):
+        bundle.read(bundle.manifest.variants[0].file)
+    graph.write_bytes(flipped[:-1])
+    with pytest.raises(NotTrusted, match=r"has .* bytes"):
+        open_bundle(folder, hashes_graphs=False)
+    graph.unlink()
+    with pytest.raises(Malformed, match="cannot read"):
+        open_bundle(folder, hashes_graphs=False)
+
+
 def test_golden_samples_are_read_only(folder: Path) -> None:
     with pytest.raises(ValueError, match="read-only"):
         open_bundle(folder).golden.inputs[0] = 0

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from cloud.registry.catalog.checklist import missing
 from cloud.registry.catalog.commands import (
     AddDataSet,
     AddDelta,
@@ -203,6 +204,18 @@ def test_an_approver_approves_once_and_a_stale_look_is_refused(world):
         world.do(Reject("m", "1.0.0", "bad", seen), "zoe")
     with pytest.raises(Conflict, match="was approved by eve already"):
         world.do(Approve("m", "1.0.0", "me too"), "zoe")
+
+
+def test_a_word_for_another_gate_counts_no_more(world):
+    world.do(SetModel("m", None, Gate(approval="person")))
+    world.candidate()
+    world.do(Approve("m", "1.0.0", "good"), "eve")
+    world.do(SetModel("m", None, Gate(approval="person", rules="f1 >= 0.5")))
+    lacks = missing(world.version(), world.model(), None, trust=True)
+    assert any("approved before the gate was changed" in one for one in lacks)
+    world.do(Approve("m", "1.0.0", "good by this one, too"), "zoe")
+    lacks = missing(world.version(), world.model(), None, trust=True)
+    assert not any("approve" in one for one in lacks)
 
 
 def test_what_was_not_measured_is_not_approved(world):

@@ -213,6 +213,24 @@ def test_a_file_that_is_not_what_its_hash_says(registry: RegistryProcess) -> Non
     asyncio.run(work())
 
 
+def test_a_graph_that_was_changed_is_found_by_the_registry(
+    registry: RegistryProcess, tmp_path: Path
+) -> None:
+    folder = write_tiny_bundle(tmp_path / "bundle", name="changed", scale=7.5)
+    graph = next(folder.rglob("*.onnx"))
+    graph.write_bytes(graph.read_bytes()[:-1] + b"?")
+
+    async def scenario() -> None:
+        async with client(registry) as asked:
+            parcel = parcel_of(open_bundle(folder, hashes_graphs=False), folder)
+            await ensure_model(asked, "changed")
+            with pytest.raises(NotTrusted, match="what was sent has sha256"):
+                await push(asked, await plan(asked, parcel), Origin(), lambda _: None)
+            assert await asked.versions("changed") == []
+
+    asyncio.run(scenario())
+
+
 def test_a_file_that_became_shorter(registry: RegistryProcess, tmp_path: Path) -> None:
     async def work() -> None:
         file = tmp_path / "short"

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from aiohttp import web
@@ -45,6 +45,8 @@ class Server:
 
     async def _send(self, request, content, asked):
         start = int(asked[6:-1]) if asked and self.ranges_work else 0
+        if start >= len(content):
+            return web.Response(status=416, headers={"Content-Range": f"bytes */{len(content)}"})
         response = web.StreamResponse(status=206 if start else 200)
         if start:
             response.headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
@@ -105,6 +107,21 @@ def test_a_copy_that_was_cut_goes_on_where_it_was(tmp_path):
     first, second = server.asked
     assert first is None
     assert int(second[6:-1]) >= 1_000_000
+
+
+@pytest.mark.parametrize("size", [len(CONTENT), len(CONTENT) + 5], ids=["whole", "longer"])
+def test_what_a_kill_left_just_before_it_was_moved_in_holds_nothing_up(tmp_path, size):
+    async def work(copier, peer, artifacts):
+        left = tmp_path / "artifacts" / "uploads" / f"{SHA256}.{size}.part"
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.write_bytes(CONTENT.ljust(size, b"x"))
+        assert await artifacts.uploads.offset(SHA256) == size
+        with suppress(Disconnected):  # of another size: begun anew, at the next try
+            await copier.copy(peer, {SHA256: None})
+        await copier.copy(peer, {SHA256: None})
+        assert await artifacts.read(SHA256, 1 << 30) == CONTENT
+
+    run(tmp_path, Server({SHA256: CONTENT}), work)
 
 
 def test_a_server_that_knows_no_ranges_is_copied_from_all_the_same(tmp_path):

@@ -114,8 +114,9 @@ def test_too_few_root_keys_promote_nothing(world):
     async def scenario():
         replica = await replicated(world)
         before = await world.head(replica)
-        with pytest.raises(NotTrusted, match="needs 2 of the keys"):
-            await world.promoted(replica, "root-1", "targets")
+        for dry_run in (True, False):
+            with pytest.raises(NotTrusted, match="needs 2 of the keys"):
+                await world.promoted(replica, "root-1", "targets", dry_run=dry_run)
         assert await world.head(replica) == before
         assert RoleFile(replica.state_dir).read() is None
 

@@ -27,6 +27,7 @@ from cloud.processes.place import Place
 from cloud.processes.siblings import Siblings
 from cloud.processes.together import Together
 from cloud.tier import Tier
+from cloud.updates.updates import Updates
 from shared.errors import Unavailable
 from shared.mqtt.link import Delivery, Link
 
@@ -173,8 +174,11 @@ class Service:
             ]
             if tier.updates is not None:
                 others.append(parts.create_task(tier.updates.run(), name="updates"))
-            worker.start(parts)
-            await _first_of(worker.link_up.wait(), self._stop.wait())
+            if tier.updates is None or tier.updates.served.is_set():
+                worker.start(parts)
+                await _first_of(worker.link_up.wait(), self._stop.wait())
+            else:
+                others.append(parts.create_task(self._join(worker, tier.updates, parts)))
             if not self._stop.is_set():
                 # what is here stays: a big JSON's garbage would have all of it looked at, over and
                 # over, while the event loop waits
@@ -194,6 +198,12 @@ class Service:
                 part.cancel()
             worker.cancel()
         return finished
+
+    async def _join(self, worker: Worker, updates: Updates, parts: asyncio.TaskGroup) -> None:
+        """Take escalations once there are models; until then other workers have the answers."""
+        await updates.served.wait()
+        if not self._stop.is_set():
+            worker.start(parts)
 
     async def _end(
         self,

@@ -71,6 +71,8 @@ class Worker:
         """
         self._inbox.close()
         await self._inbox.finish()
+        if not self._tasks:  # it never started
+            return
         writing, linked = self._tasks
         self._writer.drain()
         await writing

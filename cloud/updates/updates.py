@@ -60,6 +60,8 @@ class Updates:
         self._name, self._rng, self._clock = name, rng, clock
         self._trust = TrustStore(bundles.trust, settings.read_root())
         self._serves: dict[str, Served] = {}
+        self.served = asyncio.Event()
+        """Set once every model is served in some release."""
         self._once = OncePer(_LOG_PERIOD_S)
 
     @property
@@ -164,6 +166,8 @@ class Updates:
             async with self._bundles.alone("loading"):  # a power cut counts once, not for each
                 with self._bundles.loading(release):
                     served = self._serves[model] = await self._pool.load(model, version)
+                    if self.why_not_ready is None:
+                        self.served.set()
             log.info("release_served", extra={"model": model, "version": version})
         return served
 

@@ -34,7 +34,7 @@ dataset:
 demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real images, one table
 	$(BIN)/hybridge demo
 
-test: $(READY) test-packages ## the tests, in about five minutes
+test: $(READY) test-packages ## the tests, a quarter of an hour on 2 cores
 	$(BIN)/python -m pytest -q -m "not slow and not train"
 
 test-slow: $(READY) test-packages ## the device wheel in a clean environment, brokers with faults built in: seven minutes

@@ -157,18 +157,20 @@ class Replication:
         others = self._home.urls if self._home else ()
         if not (self._peers.urls or others):
             return
-        self._rootless = ""
         try:
             root = await self._root_of_home()
         except Unavailable as error:
             log.error("own_root_unreadable", extra={"why": str(error)})  # noqa: TRY400  no trace to show
             self._rootless = "" if alone else f"nobody's root can be checked by it: {error}"
             return
-        if root is None:
+        if root is not None:
+            self._watch = HomeWatch(
+                self._peers, others, self._catalog, root, self._own_root, self._role_file,
+                alone=alone,
+            )  # fmt: skip
+        self._rootless = ""  # not before somebody watches: it would take changes meanwhile
+        if self._watch is None:
             return
-        self._watch = HomeWatch(
-            self._peers, others, self._catalog, root, self._own_root, self._role_file, alone=alone
-        )
         await self._watch.look()
         if self._watch.fenced is not None:
             self._role = self._watch.fenced

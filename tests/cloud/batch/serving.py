@@ -15,7 +15,6 @@ from cloud.serving.pool import ModelPool
 from cloud.serving.reliability_metrics import ReliabilityMetrics
 from tests.cloud.batch.images import tiny_bundle
 from tests.cloud.serving.pools import running
-from tests.cloud.serving.pools import until as until_true
 
 
 @dataclass
@@ -37,7 +36,15 @@ async def serving(folder: Path, bundle: Path | None = None) -> AsyncGenerator[Se
         yield Serving(pool, Inference({}, cache, ReliabilityMetrics(registry)), registry)
 
 
+_LOOK_S = 0.005
+
+
 async def until(true: Callable[[], bool]) -> None:
-    """Raises `TimeoutError` after a minute."""
+    """Raises `TimeoutError` after a minute.
+
+    Between two looks the loop is idle: one that spins keeps the interpreter's lock from the window's
+    threads, for milliseconds at each of their steps, and windows end late.
+    """
     async with asyncio.timeout(60):
-        await until_true(true)
+        while not true():  # noqa: ASYNC110  conditions of many kinds
+            await asyncio.sleep(_LOOK_S)

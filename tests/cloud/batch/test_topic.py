@@ -89,11 +89,11 @@ def test_messages_become_answers(tmp_path: Path) -> None:
 def test_a_full_buffer_leaves_messages_with_the_broker_until_there_is_room(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, buffer_messages_max=2) as (at, client):
-            for number in range(5):
+            for number in range(9):
                 send(client, f"plant/{number}/image", PNGS[number % 3])
-            await until(lambda: at.count("rows_total", job="belt") == 5)
+            await until(lambda: at.count("rows_total", job="belt") == 9)
             assert at.count("buffer_full_total", job="belt") >= 1
-            assert at.count("messages_total", job="belt", result="kept") == 5
+            assert at.count("messages_total", job="belt", result="kept") == 9
 
     asyncio.run(main())
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cloud.batch.source import Found
+from cloud.store.first_open import alone
 from shared.errors import Malformed, Unavailable
 
 _SCHEMA = """
@@ -51,7 +52,7 @@ class Put:
 
 
 class Buffer:
-    """All calls block, and raise `Unavailable` when the disk refuses."""
+    """All calls block, and raise `Unavailable` when the disk refuses; making one, also `Malformed`."""
 
     def __init__(
         self,
@@ -68,9 +69,12 @@ class Buffer:
             self._db = sqlite3.connect(
                 path, timeout=5.0, isolation_level=None, check_same_thread=False
             )
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.executescript(_SCHEMA)
+            with alone(str(path)):  # the workers of a machine open it at the same moment
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.executescript(_SCHEMA)
+        except sqlite3.OperationalError as error:  # locked, full, not ours to write: kept as it is
+            raise Unavailable(f"{path}: {error}") from error
         except sqlite3.Error as error:
             raise Malformed(f"{path}: not a near-line buffer: {error}; remove it") from error
 

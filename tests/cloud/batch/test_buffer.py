@@ -1,12 +1,15 @@
 """A topic's messages on disk: bounded, once each, there after a kill."""
 
 import multiprocessing
+import sqlite3
+from contextlib import closing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
 from cloud.batch.buffer import Buffer, Message, Put
-from shared.errors import Malformed
+from shared.errors import Malformed, Unavailable
 
 
 def buffer(folder: Path, **bounds: int) -> Buffer:
@@ -71,6 +74,32 @@ def _put(folder: Path, number: int) -> None:
     for each in range(20):
         kept.put(messages(b"%d-%d" % (number, each)))
     kept.close()
+
+
+def _open(folder: Path, together: Barrier) -> None:
+    together.wait(60)
+    buffer(folder).close()
+
+
+def test_workers_open_a_new_one_at_the_same_moment(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    together = spawn.Barrier(3)
+    for turn in range(3):
+        folder = tmp_path / str(turn)
+        workers = [spawn.Process(target=_open, args=(folder, together)) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(60)
+        assert [worker.exitcode for worker in workers] == [0, 0, 0]
+
+
+def test_one_that_another_program_holds_is_not_called_damaged(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "b.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE theirs (a)")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(Unavailable, match=r"b.db: database is locked"):
+            buffer(tmp_path)
 
 
 def test_workers_share_it(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What a region and its devices tell each other over MQTT: desired and reported state, telemetry."""

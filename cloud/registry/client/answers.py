@@ -62,12 +62,12 @@ def retry_after_s(answer: Answer, document: Mapping[str, object]) -> float | Non
     return None
 
 
-def parsed(answer: Answer, where: str) -> object:
+def parsed(answer: Answer, where: str, what: str = "registry") -> object:
     """The JSON of an answer. Raises `Malformed`: something else answers there."""
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"{where}: its answer is not JSON; is a registry there?") from error
+        raise Malformed(f"{where}: its answer is not JSON; is a {what} there?") from error
 
 
 def plain(text: str) -> str:

@@ -38,10 +38,13 @@ class Connection:
         settings: ClientSettings,
         rng: Random | None = None,
         tls: SSLContext | None = None,
+        what: str = "registry",
     ) -> None:
+        """`what`: who is asked, in the words of its errors."""
         if not urls:
-            raise Malformed("no registry is named; give its URL")
-        self.urls: Final = tuple(checked_url(url) for url in urls)
+            raise Malformed(f"no {what} is named; give its URL")
+        self.urls: Final = tuple(checked_url(url, what) for url in urls)
+        self._what: Final = what
         self.settings: Final = settings
         self._headers, self._tls = key_header(key), tls
         self.rng: Final = rng or Random()  # noqa: S311  spreads retries
@@ -99,7 +102,7 @@ class Connection:
             else content, length=None if content is None else len(content),
             is_repeatable=is_repeatable,
         )  # fmt: skip
-        return parsed(answer, f"{self.urls[0]}{path}") if answer.body else None
+        return parsed(answer, f"{self.urls[0]}{path}", self._what) if answer.body else None
 
     async def call(
         self,
@@ -203,24 +206,24 @@ class Connection:
     def _lost(self, url: str, error: Exception) -> Disconnected:
         self._away_until[url] = asyncio.get_running_loop().time() + _AWAY_S
         why = plain(str(error)) or type(error).__name__
-        found = Disconnected(f"{url}: the registry cannot be reached ({why}); does it run there?")
+        found = Disconnected(
+            f"{url}: the {self._what} cannot be reached ({why}); does it run there?"
+        )
         found.__cause__ = error
         return found
 
 
-def checked_url(url: str) -> str:
+def checked_url(url: str, what: str = "registry") -> str:
     """Without a slash at its end. Raises `Malformed`."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise Malformed(f"registry {url[:200]!r}: {error}; write http://host:port") from error
+        raise Malformed(f"{what} {url[:200]!r}: {error}; write http://host:port") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise Malformed(f"registry {url[:200]!r}: write it as http://host:port or https://host")
+        raise Malformed(f"{what} {url[:200]!r}: write it as http://host:port or https://host")
     if parts.username is not None:
-        raise Malformed(
-            "registry: its URL holds a password, which others can read; give a key file"
-        )
+        raise Malformed(f"{what}: its URL holds a password, which others can read; give a key file")
     return url.rstrip("/")
 
 

@@ -1,0 +1,1 @@
+"""A region's fleet, asked over HTTP."""

@@ -15,8 +15,9 @@ class NoRoom(Overloaded):
     """The disk, a quota or a size limit is full: trying again at once changes nothing."""
 
 
-def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
+def write_whole(path: Path, content: bytes, *, durable: bool = True, private: bool = False) -> None:
     """Replace a file, or leave it as it was; with `durable` it stands a power cut once this returns.
+    With `private` nobody but this user ever reads it (mode 0600).
 
     Makes its folder. One writer at a time: written beside it as `.NAME.tmp`, which a kill may leave
     behind and the next call removes. Raises `NoRoom` or another `Unavailable`.
@@ -26,7 +27,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.unlink(missing_ok=True)  # a killed writer's, or a link to a file of another's choice
         try:
-            with beside.open("xb") as file:
+            with open(beside, "xb", opener=_private if private else None) as file:  # noqa: PTH123  Path.open takes no opener
                 file.write(content)
                 if durable:
                     file.flush()
@@ -38,6 +39,10 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
             raise
     if durable:
         sync_folder(path.parent)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,6 +11,7 @@ from cloud.batch.settings import BatchSettings
 from cloud.broker.settings import BrokerSettings
 from cloud.capacity.settings import Budget
 from cloud.config_paths import from_folder
+from cloud.experiments.settings import Experiment
 from cloud.gateway.settings import GatewaySettings
 from cloud.jobs.settings import JobSettings
 from cloud.monitoring.settings import InferenceLogSettings
@@ -87,6 +88,8 @@ class Config(Section):
     feature_cache: FeatureCacheSettings = FeatureCacheSettings()
     reliability: dict[Name, Reliability] = Field(default_factory=dict)
     """By model name: its circuit breaker, and what answers in its place."""
+    experiments: Annotated[tuple[Experiment, ...], Field(max_length=32)] = ()
+    """Versions of a model side by side, at most one experiment a model. None by default."""
     jobs: JobSettings = JobSettings()
     batch: BatchSettings = BatchSettings()
     inference_log: InferenceLogSettings = InferenceLogSettings()
@@ -111,6 +114,14 @@ class Config(Section):
                 "pool.folder and registry: one of them says which bundles there are; name those of "
                 "the folder in models"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _experiments_differ(self) -> Self:
+        for what in ("name", "model"):
+            names = [getattr(one, what) for one in self.experiments]
+            if len(set(names)) < len(names):
+                raise ValueError(f"experiments: two have the same {what}; each needs its own")
         return self
 
     @model_validator(mode="after")

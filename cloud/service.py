@@ -80,7 +80,7 @@ class Service:
         parts = Parts(
             tier.pool, tier.inference, self.status, self._metrics, config.batching,
             gateway=tier.gateway, jobs=tier.jobs.desk, load=tier.load, log=tier.log,
-            siblings=siblings,
+            siblings=siblings, experiments=tier.experiments,
         )  # fmt: skip
         async with self._told(siblings), fronting(parts, config.api) as front:
             if place is None:  # health says how far it is; on a shared port the others answer
@@ -146,7 +146,7 @@ class Service:
         if siblings is None:
             yield
             return
-        alone = Together(self._tier.pool, self.status, self._metrics, None)
+        alone = Together(self._tier.pool, self.status, self._metrics, None, self._tier.experiments)
         async with Inner(alone, self._tier.pool).listening(siblings.own_socket):
             yield
 

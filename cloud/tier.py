@@ -6,6 +6,8 @@ import os
 import random
 
 from cloud.config import Config
+from cloud.experiments.experiments import Experiments
+from cloud.experiments.metrics import ExperimentMetrics
 from cloud.gateway.counts import GatewayCounts
 from cloud.gateway.gateway import Gateway
 from cloud.jobs.answering import OipAnswering
@@ -61,6 +63,8 @@ class Tier:
             config.reliability, results, ReliabilityMetrics(registry),
             Queues(self.pool, features).of,
         )  # fmt: skip
+        self.experiments = Experiments(config.experiments, self.pool.find)
+        ExperimentMetrics(self.experiments.running, registry)
         self.gateway = Gateway(config.gateway, GatewayCounts(registry))
         self._log = InferenceLog(config.inference_log, config.state_dir, registry)
         self.log = AnswerLog(self._log)

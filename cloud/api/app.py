@@ -22,6 +22,7 @@ from cloud.api.routes import Route
 from cloud.api.schemas import Status
 from cloud.api.settings import Api
 from cloud.api.statistics import CallStatistics
+from cloud.experiments.experiments import Experiments
 from cloud.gateway.gateway import Gateway
 from cloud.jobs.desk import JobDesk
 from cloud.monitoring.answer_log import AnswerLog
@@ -48,6 +49,7 @@ class Parts:
     load: RecentLoad = field(default_factory=RecentLoad)
     log: AnswerLog | None = None
     siblings: Siblings | None = None
+    experiments: Experiments | None = None
 
 
 class ApiServer:
@@ -62,8 +64,10 @@ class ApiServer:
         self.api_metrics.body_bytes.set_function(lambda: self.room.taken_bytes)
         self.statistics = CallStatistics()
         self.record = Record(parts.metrics.stage, self.statistics, parts.load, parts.log)
-        together = Together(parts.pool, parts.status, parts.metrics, parts.siblings)
-        operations = OperationsRoutes(together.status, together.metrics)
+        together = Together(
+            parts.pool, parts.status, parts.metrics, parts.siblings, parts.experiments
+        )
+        operations = OperationsRoutes(together.status, together.metrics, together.experiments)
         self.routes = list(self._routes(parts, operations, together))
         operations.describe(self.routes)
         self.http = HttpServer(
@@ -90,7 +94,8 @@ class ApiServer:
 
         yield from ModelRoutes(parts.pool, self.statistics, parts.batching, why_not_ready).routes()
         yield from InferRoutes(
-            parts.pool, parts.inference, parts.jobs, self._settings, self.room, self.record
+            parts.pool, parts.inference, parts.jobs, self._settings, self.room, self.record,
+            parts.experiments,
         ).routes()  # fmt: skip
         yield from RepositoryRoutes(parts.pool.index, together, self._settings, self.room).routes()
         if parts.jobs is not None:

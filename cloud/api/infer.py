@@ -16,6 +16,8 @@ from cloud.api.record import Record
 from cloud.api.room import Room, Share
 from cloud.api.routes import Route, versioned
 from cloud.api.settings import Api
+from cloud.experiments.arm import ArmCounts
+from cloud.experiments.experiments import UNIT, Experiments
 from cloud.gateway.roles import Role
 from cloud.jobs.desk import JobDesk
 from cloud.jobs.routes import accepted
@@ -39,9 +41,11 @@ class InferRoutes:
         limits: Api,
         room: Room,
         record: Record,
+        experiments: Experiments | None,
     ) -> None:
         """`jobs` is None where there is no asynchronous tier."""
         self._pool, self._inference, self._jobs = pool, inference, jobs
+        self._experiments = experiments
         self._limits, self._room, self._record = limits, room, record
         # one: parsing holds the GIL, and several at once would keep the event loop waiting for it
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="read-call")
@@ -63,20 +67,33 @@ class InferRoutes:
         if (caller := request.get(CALLER)) is not None:
             bytes_max = min(bytes_max, caller.limits.body_bytes_max)
         bodies.refuse_declared(request, bytes_max)
-        served = self._pool.find(request.match_info["model"], request.match_info.get("version"))
+        served, arm = self._find(request)
         try:
             with self._room.share() as share:
-                return await self._answered(request, served, arrived, bytes_max, share)
+                return await self._answered(request, served, arm, arrived, bytes_max, share)
         except Exception as error:
+            if arm is not None:
+                arm.did_not_answer()
             self._record.failed(
                 served, Priority.INTERACTIVE, error, time.monotonic() - arrived,
                 *_names(request),
             )  # fmt: skip
             raise
 
+    def _find(self, request: web.Request) -> tuple[Served, ArmCounts | None]:
+        """Who answers, and for which arm of an experiment."""
+        model, version = request.match_info["model"], request.match_info.get("version")
+        if self._experiments and version is None:
+            caller = request.get(CALLER)
+            unit = request.headers.get(UNIT) or (None if caller is None else caller.identity)
+            if (placed := self._experiments.place(model, unit)) is not None:
+                return placed.served, placed.arm
+        return self._pool.find(model, version), None
+
     async def _answered(
-        self, request: web.Request, served: Served, arrived: float, bytes_max: int, share: Share
-    ) -> web.Response:
+        self, request: web.Request, served: Served, arm: ArmCounts | None, arrived: float,
+        bytes_max: int, share: Share,
+    ) -> web.Response:  # fmt: skip
         body = await bodies.read(request, bytes_max, self._limits.body_s_max, share)
         whole = time.monotonic()
         call = await self._read(body, request.headers.get(HEADER_LENGTH), served)
@@ -85,7 +102,7 @@ class InferRoutes:
         if (more := len(call.rows) - 1) and caller is not None:
             caller.spend(read, more)  # rates count rows
         if asked.tier is Tier.ASYNCHRONOUS:
-            return await self._later(request, served, call, body)
+            return await self._later(request, served, arm, call, body)
         deadline = arrived + asked.within_s
         answer = await self._inference.answer(served, call.rows, deadline, asked.priority)
         began = time.monotonic()
@@ -93,6 +110,8 @@ class InferRoutes:
         response = web.Response(body=encoded.body, headers=encoded.headers)
         response = await bodies.pack(response, request, self._limits)
         ended = time.monotonic()
+        if arm is not None:
+            arm.answered(answer.outputs, ended - arrived)
         took_s = (whole - arrived, read - whole, ended - began, ended - arrived)
         self._record.answered(served, call.rows, asked.priority, answer, took_s, *_names(request))
         return response
@@ -115,8 +134,9 @@ class InferRoutes:
         )
 
     async def _later(
-        self, request: web.Request, served: Served, call: InferCall, body: bytes
-    ) -> web.Response:
+        self, request: web.Request, served: Served, arm: ArmCounts | None, call: InferCall,
+        body: bytes,
+    ) -> web.Response:  # fmt: skip
         """On disk when this returns; the body was read only to refuse it now and not in hours."""
         if self._jobs is None:
             raise Unknown("parameters.tier: 'asynchronous' is not offered here; send fast or full")
@@ -125,7 +145,7 @@ class InferRoutes:
         admitted = await self._jobs.accept(
             caller_of(request),
             model=served.name,
-            version=request.match_info.get("version"),
+            version=request.match_info.get("version") if arm is None else arm.version,
             body=body,
             header_length=request.headers.get(HEADER_LENGTH),
             webhook=call.asked.webhook,

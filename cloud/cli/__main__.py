@@ -13,6 +13,7 @@ from cloud.cli.capacity import capacity
 from cloud.cli.data_set import data_set
 from cloud.cli.demo import demo
 from cloud.cli.doctor import doctor
+from cloud.cli.experiment import experiment
 from cloud.cli.job import job
 from cloud.cli.key import key
 from cloud.cli.model import model
@@ -32,6 +33,7 @@ app.add_typer(broker, name="broker")
 app.add_typer(budget, name="budget")
 app.add_typer(capacity, name="capacity")
 app.add_typer(data_set, name="data-set")
+app.add_typer(experiment, name="experiment")
 app.add_typer(job, name="job")
 app.add_typer(key, name="key")
 app.add_typer(model, name="model")

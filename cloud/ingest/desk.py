@@ -5,6 +5,8 @@ import time
 
 import numpy as np
 
+from cloud.experiments.arm import ArmCounts
+from cloud.experiments.experiments import Experiments
 from cloud.ingest.decode import Received
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.answer_log import AnswerLog
@@ -16,6 +18,7 @@ from cloud.serving.job import Priority
 from cloud.serving.model import UnknownDictionary
 from cloud.serving.pool import ModelPool
 from cloud.serving.refusal import QueueFull
+from cloud.serving.served import Served
 from cloud.store.feedback import Feedback, Key
 from cloud.store.lookup import AnswerLookup
 from shared.errors import DeadlineMissed, Refused, Unavailable, Unknown
@@ -34,11 +37,11 @@ _LOG_PERIOD_S = 60.0
 class Desk:
     def __init__(
         self, pool: ModelPool, inference: Inference, memory: AnswerMemory, lookup: AnswerLookup,
-        metrics: Metrics, log: AnswerLog | None = None,
+        metrics: Metrics, log: AnswerLog | None = None, experiments: Experiments | None = None,
     ) -> None:  # fmt: skip
         self._pool, self._inference = pool, inference
         self._memory, self._lookup, self._metrics = memory, lookup, metrics
-        self._log = log
+        self._log, self._experiments = log, experiments
         self._once = OncePer(_LOG_PERIOD_S)
 
     async def reply(self, received: Received, now: float) -> tuple[Downlink, Feedback | None]:
@@ -73,6 +76,22 @@ class Desk:
     async def _fresh(self, received: Received, now: float) -> CloudAnswer:
         escalation = received.escalation
         served = self._pool.answering(escalation.model)
+        arm = None
+        if self._experiments and (
+            placed := self._experiments.place(served.name, received.device)
+        ):  # fmt: skip
+            served, arm = placed.served, placed.arm
+        try:
+            return await self._answered(received, served, now, arm)
+        except Exception:
+            if arm is not None:
+                arm.did_not_answer()
+            raise
+
+    async def _answered(
+        self, received: Received, served: Served, now: float, arm: ArmCounts | None
+    ) -> CloudAnswer:
+        escalation = received.escalation
         started = time.perf_counter()
         rows = served.model.decode(escalation.payload)[None]
         decode_s = time.perf_counter() - started
@@ -85,6 +104,8 @@ class Desk:
         self._metrics.stage["model"].observe(answer.run_s)
         if not np.isfinite(probabilities).all():
             raise Refused(f"{served.name}: no finite answer to this sample")
+        if arm is not None:
+            arm.escalation_answered(answer.outputs, escalation.edge_label, time.monotonic() - now)
         sample = str(escalation.id)
         if self._log is not None and self._log.picks(sample, answer):
             self._log.answered(

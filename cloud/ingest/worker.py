@@ -110,7 +110,7 @@ async def worker_ready(
     lookup = AnswerLookup(table)
     try:
         memory = AnswerMemory(config.ingest.remembered_max)
-        desk = Desk(tier.pool, tier.inference, memory, lookup, metrics, tier.log)
+        desk = Desk(tier.pool, tier.inference, memory, lookup, metrics, tier.log, tier.experiments)
         yield Worker(config, address, table, desk, metrics)
     finally:
         lookup.close()

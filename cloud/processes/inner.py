@@ -27,6 +27,7 @@ class Inner:
         app = web.Application(client_max_size=_BODY_BYTES_MAX)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/v1/status", self._status)
+        app.router.add_get("/v1/experiments", self._experiments)
         app.router.add_post("/models/{model}/{verb:load|unload}", self._change)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
@@ -46,6 +47,9 @@ class Inner:
 
     async def _status(self, _: web.Request) -> web.Response:
         return web.Response(text=(await self._together.status()).model_dump_json())
+
+    async def _experiments(self, _: web.Request) -> web.Response:
+        return web.Response(text=(await self._together.experiments()).model_dump_json())
 
     async def _change(self, request: web.Request) -> web.Response:
         try:

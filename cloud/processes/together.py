@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from cloud.api.schemas import Status
+from cloud.experiments.experiments import Experiments
+from cloud.experiments.report import Reports, reports, together
 from cloud.monitoring.metrics import Metrics
 from cloud.processes.siblings import Said, Siblings, merged_metrics
 from cloud.serving.pool import ModelPool
@@ -29,9 +31,10 @@ class Together:
         status: Callable[[], Status],
         metrics: Metrics,
         siblings: Siblings | None,
+        experiments: Experiments | None = None,
     ) -> None:
         self._pool, self._status, self._metrics = pool, status, metrics
-        self._siblings = siblings
+        self._siblings, self._experiments = siblings, experiments
 
     def own_metrics(self) -> bytes:
         return self._metrics.text()
@@ -51,6 +54,14 @@ class Together:
             return own
         said = await self._siblings.ask("GET", "/v1/status")
         return merged_status(own, said)
+
+    async def experiments(self) -> Reports:
+        """Of several processes the sums; one that does not answer is left out."""
+        own = reports(() if self._experiments is None else self._experiments.running)
+        if self._siblings is None:
+            return own
+        said = await self._siblings.ask("GET", "/v1/experiments")
+        return together(own, [Reports.model_validate_json(s.body) for s in said if s.status == _OK])
 
     async def load(self, name: str, version: str | None = None) -> Served:
         """As `ModelPool.load`, in every process; raises `Unavailable` where one did not manage."""

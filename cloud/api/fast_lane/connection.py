@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
         lane.bounds.busy(self._transport)
         try:
             request.admit(head)
-            served = request.served = lane.pool.find(head.model, head.version)
+            served = request.find(head)
             at = end + head.json_bytes
             header = data[end:at]
             kept = lane.calls.find(served, header)

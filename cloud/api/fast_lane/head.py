@@ -25,6 +25,7 @@ _TAKEN = {
     b"x-api-key": "api_key",
     b"x-request-id": "request_id",
     b"traceparent": "traceparent",
+    b"hybridge-unit": "unit",
 }
 _LENGTH = re.compile(r"[0-9]{1,9}")
 
@@ -42,6 +43,8 @@ class Head:
     api_key: str | None
     request_id: str | None
     traceparent: str | None
+    unit: str | None = None
+    """Of experiments: the user or device for whom the call is."""
 
 
 class Heads:

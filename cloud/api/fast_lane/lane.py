@@ -30,6 +30,7 @@ class Lane:
         """`server` is aiohttp's side; `hand_over` makes its protocol for one connection."""
         self.settings, self.hand_over = settings, hand_over
         self.pool, self.gateway = parts.pool, parts.gateway
+        self.experiments = parts.experiments or None  # without any there is nothing to ask
         self.record = server.record
         self.bounds, self._refusals = server.connections, Refusals(server.counter_of)
         self.heads, self.calls = Heads(), KeptCalls(settings.calls, parts.inference.guard)

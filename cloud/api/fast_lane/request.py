@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from cloud.api.fast_lane.head import Head
 from cloud.api.fast_lane.kept import Kept
 from cloud.api.fast_lane.name import Name
+from cloud.experiments.arm import ArmCounts
 from cloud.gateway.caller import Caller
 from cloud.gateway.roles import Role
 from cloud.serving.inference import Answer, Ask
 from cloud.serving.job import Priority, Rows
+from cloud.serving.served import Served
 
 if TYPE_CHECKING:
     from cloud.api.fast_lane.connection import Connection
@@ -20,7 +22,7 @@ class FastRequest(Ask):
     """`admit` and `ask`; it answers, or refuses, through its connection. All may raise."""
 
     __slots__ = (
-        "_arrived", "_caller", "_connection", "_decode_s", "_kept", "_lane", "_left", "_name",
+        "_arm", "_arrived", "_caller", "_connection", "_decode_s", "_kept", "_lane", "_left", "_name",
         "_network_s",
     )  # fmt: skip
 
@@ -33,6 +35,7 @@ class FastRequest(Ask):
         self._decode_s = 0.0
         self._caller: Caller | None = None
         self._left = False
+        self._arm: ArmCounts | None = None
 
     @property
     def gone(self) -> bool:
@@ -49,6 +52,17 @@ class FastRequest(Ask):
         caller.spend(now)
         caller.begin()
         self._caller = caller
+
+    def find(self, head: Head) -> Served:
+        """Who answers; raises what `ModelPool.find` raises, or `Malformed`."""
+        experiments = self._lane.experiments
+        if experiments is not None and head.version is None:
+            unit = head.unit or (None if self._caller is None else self._caller.identity)
+            if (placed := experiments.place(head.model, unit)) is not None:
+                self.served, self._arm = placed.served, placed.arm
+                return placed.served
+        served = self.served = self._lane.pool.find(head.model, head.version)
+        return served
 
     def ask(self, kept: Kept, rows: Rows) -> None:
         asked = kept.asked  # what `Ask` and `Job` set, without the calls: this is the hot path
@@ -79,6 +93,8 @@ class FastRequest(Ask):
         caller = self._end()
         self._connection.respond(head, self._name, body)
         ended = time.monotonic()
+        if self._arm is not None:
+            self._arm.answered(answer.outputs, ended - self._arrived)
         took_s = (self._network_s, self._decode_s, ended - began, ended - self._arrived)
         request_id, traceparent, _ = self._name
         self._lane.record.answered(
@@ -91,6 +107,8 @@ class FastRequest(Ask):
         caller = self._end()
         lane, (request_id, traceparent, _) = self._lane, self._name
         head, body = lane.refusal(error, request_id)
+        if self._arm is not None:
+            self._arm.did_not_answer()
         if (served := getattr(self, "served", None)) is not None:
             took_s = time.monotonic() - self._arrived
             lane.record.failed(

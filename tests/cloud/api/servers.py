@@ -11,7 +11,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,9 @@ from cloud.api.app import ApiServer, Parts
 from cloud.api.schemas import Status
 from cloud.api.serving import fronting
 from cloud.api.settings import Api
+from cloud.experiments.experiments import Experiments
+from cloud.experiments.metrics import ExperimentMetrics
+from cloud.experiments.settings import Experiment
 from cloud.gateway.gateway import Gateway
 from cloud.jobs.answering import OipAnswering
 from cloud.jobs.counts import JobCounts
@@ -196,10 +199,12 @@ def server(
     make_gateway: Callable[[Metrics], Gateway] | None = None,
     make_inference: Callable[[Metrics], Inference] | None = None,
     with_jobs: bool = False,
+    more: Sequence[Path] = (),
+    experiments: Sequence[Experiment] = (),
 ) -> Iterator[Running]:
     """Running until the block ends; fails when anything failed on its event loop.
 
-    `with_jobs`: with the asynchronous tier, whose database begins empty.
+    `with_jobs`: with the asynchronous tier, whose database begins empty; `more`: bundles to serve.
     """
     started = Future[Running]()
     first, second, spares = bundles(folder)
@@ -210,15 +215,25 @@ def server(
         metrics, batching = Metrics(), Batching(size_max=8)
         pool = ModelPool(
             [ModelSettings(bundle=first, engine="onnxruntime"),
-             ModelSettings(bundle=second, engine="onnxruntime")],
+             ModelSettings(bundle=second, engine="onnxruntime"),
+             *(ModelSettings(bundle=path, engine="onnxruntime") for path in more)],
             pool=PoolSettings(folder=spares), batching=batching, cache_dir=folder / "engines",
         )  # fmt: skip
         gateway = make_gateway(metrics) if make_gateway else None
         inference = (make_inference or without_cache)(metrics)
         limits = settings or Api()
         jobs = _jobs(folder, pool, inference, limits, metrics) if with_jobs else None
+        placing = Experiments(experiments, pool.find)
+        ExperimentMetrics(placing.running, metrics.registry)
         parts = Parts(
-            pool, inference, state, metrics, batching, gateway, jobs.desk if jobs else None
+            pool,
+            inference,
+            state,
+            metrics,
+            batching,
+            gateway,
+            jobs.desk if jobs else None,
+            experiments=placing,
         )
         asked = limits.model_copy(update={"fast_lane": lane == "fast"})
         await pool.start()

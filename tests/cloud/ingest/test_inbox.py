@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cloud.experiments.experiments import Experiments
+from cloud.experiments.settings import Experiment
 from cloud.ingest.desk import Desk
 from cloud.ingest.downlink import Downlink
 from cloud.ingest.inbox import Inbox
@@ -49,18 +51,30 @@ class GatedTable(FeedbackTable):
 class Bench:
     """Everything between the link and the database, as the service wires it."""
 
-    def __init__(self, folder: Path, *, depth_max: int = 64, remembered_max: int = 100) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        depth_max: int = 64,
+        remembered_max: int = 100,
+        experiments: Sequence[Experiment] = (),
+    ) -> None:
         if not (folder / "bundle").exists():
             write_tiny_bundle(
                 folder / "bundle", name="tiny-cloud", escalates=False, shift=1,
                 answers_for=("tiny-edge",),
             )  # fmt: skip
+            write_tiny_bundle(
+                folder / "next", name="tiny-cloud", version="2.0.0", escalates=False, shift=2,
+                answers_for=("tiny-edge",),
+            )  # fmt: skip
         self.table = GatedTable(f"sqlite:///{folder / 'f.db'}", Bounds(10_000, 10**9))
         self.table.open()
         self.batches: list[int] = []
+        versions = 2 if experiments else 1
         batching = Batching(size_max=min(32, depth_max), depth_max=depth_max)
         self.pool = ModelPool(
-            [ModelSettings(bundle=folder / "bundle")], pool=PoolSettings(), batching=batching,
+            [ModelSettings(bundle=folder / name) for name in ("bundle", "next")[:versions]], pool=PoolSettings(), batching=batching,
             cache_dir=folder, on_batch=lambda size, _s: self.batches.append(size),
         )  # fmt: skip
         self.metrics = Metrics()
@@ -70,7 +84,15 @@ class Bench:
         replies = Downlink()
         replies.through(self.link)
         memory = AnswerMemory(remembered_max)
-        desk = Desk(self.pool, plain_inference(), memory, self.lookup, self.metrics)
+        self.experiments = Experiments(experiments, self.pool.find)
+        desk = Desk(
+            self.pool,
+            plain_inference(),
+            memory,
+            self.lookup,
+            self.metrics,
+            experiments=self.experiments,
+        )
         self.inbox = Inbox(desk, replies, self.writer, self.metrics)
 
     @property

@@ -27,7 +27,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True, private: bo
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.unlink(missing_ok=True)  # a killed writer's, or a link to a file of another's choice
         try:
-            with open(beside, "xb", opener=_private if private else None) as file:  # noqa: PTH123  Path.open takes no opener
+            with open(beside, "xb", opener=_private if private else None) as file:
                 file.write(content)
                 if durable:
                     file.flush()

@@ -11,6 +11,13 @@ class Bucket:
         self._capacity = max(self._rate * burst_s, 1.0)
         self._tokens, self._at = self._capacity, now
 
+    def retune(self, rate: float | None, burst_s: float, now: float) -> None:
+        """Another rate from now on. A debt stays; so does what is saved, up to the new capacity."""
+        self._refill(now)
+        self._rate = math.inf if rate is None else rate
+        self._capacity = max(self._rate * burst_s, 1.0)
+        self._tokens = min(self._tokens, self._capacity)
+
     def spend(self, units: float, now: float) -> None:
         self._refill(now)
         self._tokens -= units

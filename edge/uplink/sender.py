@@ -57,6 +57,12 @@ class Sender:
     def __contains__(self, sample: SampleId) -> bool:
         return sample in self._entries
 
+    def retune(self, limits: Limits, now: float) -> None:
+        """Other limits from now on; what was spent stays spent."""
+        self._limits = limits
+        self._samples.retune(limits.samples_per_s, limits.burst_s, now)
+        self._bytes.retune(limits.bytes_per_s, limits.burst_s, now)
+
     @property
     def unanswered(self) -> int:
         return len(self._out)

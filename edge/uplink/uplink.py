@@ -5,31 +5,34 @@ commit, and the round trip does not wait for it. Answers are handled where they 
 """
 
 import asyncio
-import json
 import logging
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import assert_never, get_args
 
 from edge.answers import Answer
 from edge.journal.journal import Journal
-from edge.journal.rows import Damaged, Pending, waiting_of
-from edge.journal.writes import Closed, GivenUp
+from edge.journal.rows import Pending
+from edge.journal.writes import Closed
 from edge.routing.calibrations import Calibrations
 from edge.routing.fusion import check_labels, final_answer
 from edge.telemetry.counters import Counters
-from edge.uplink.at_hand import AtHand
+from edge.uplink.courier import Courier, Letter
+from edge.uplink.outbox import Outbox
+from edge.uplink.passenger import Passenger
+from edge.uplink.presence import presence
 from edge.uplink.quota import Quota
-from edge.uplink.sender import Sender
+from edge.uplink.sender import Limits, Sender
+from edge.uplink.strays import Strays
 from edge.uplink.terms import Terms
 from shared import topics
 from shared.bundle.manifest import Manifest
 from shared.errors import Disconnected, Malformed, TooLarge, Unavailable
 from shared.ids import SampleId
-from shared.logs import OncePer
 from shared.mqtt.link import Delivery, Link
 from shared.mqtt.settings import LinkSettings, Will
 from shared.wire.envelope import (
@@ -45,8 +48,8 @@ log = logging.getLogger(__name__)
 
 _RETRY_AFTER_S_MAX = 3600.0
 _TIMER_S_MIN = 0.001
-_LOG_PERIOD_S = 60.0
 _OFFLINE_S_MAX = 1.0
+_SEE_ACL = "the broker refuses our messages; see its ACL"
 _REFUSALS = frozenset(get_args(RefusalCode))
 
 
@@ -61,25 +64,37 @@ class Uplink:
         counters: Counters,
         rng: random.Random,
     ) -> None:
-        self._terms, self._journal, self._quota = terms, journal, quota
+        self._terms, self._journal = terms, journal
         self._calibrations = Calibrations()
         self._calibrations.learn(terms.manifest)
         self._on_final, self._counters = on_final, counters
         self._sender = Sender(terms.limits, rng, journal.now())
-        self._at_hand = AtHand(journal)
+        self._stray = Strays(counters, journal.now).count
+        self._outbox = Outbox(journal, quota, self._sender, on_final, counters, self._stray)
         self._timer: asyncio.TimerHandle | None = None
-        self._once = OncePer(_LOG_PERIOD_S)
+        self._courier = Courier()
+        self._passenger: Passenger | None = None
+        self.on_cloud: Callable[[Pending, CloudAnswer, float], None] = lambda *_: None
+        """Is told each answer of the cloud, and when its sample came by the agent's clock."""
         self._topic = topics.escalations(terms.device)
         self._expiry_s = math.ceil(terms.limits.answer_timeout_s)  # then it is sent again
-        self._link = Link(
-            link,
-            subscriptions=(topics.answers(terms.device),),
+        self._settings = link
+        self._link = self._opened()
+
+    def _opened(self, *more: str) -> Link:
+        return Link(
+            self._settings,
+            subscriptions=(topics.answers(self._terms.device), *more),
             on_delivery=self._received,
             on_up=self._came_up,
-            on_down=lambda: counters.add("link_lost"),
-            will=Will(topics.state(terms.device), self._state(online=False)),
+            on_down=lambda: self._counters.add("link_lost"),
+            will=Will(*self._said(online=False)),
         )
-        journal.on_dropped = self._dropped
+
+    def carry(self, passenger: Passenger) -> None:
+        """Take somebody along; before `run`."""
+        self._passenger = passenger
+        self._link = self._opened(*passenger.subscriptions)
 
     @property
     def up(self) -> bool:
@@ -88,14 +103,11 @@ class Uplink:
     @property
     def depth(self) -> tuple[int, int]:
         """Rows and bytes that wait for an answer."""
-        return len(self._quota), self._quota.bytes
+        return self._outbox.depth
 
     def restore(self) -> None:
         """Take over what an earlier process left in the outbox; before anything is submitted."""
-        for row in self._journal.outbox():
-            self._sender.add(row, fresh_until=-math.inf)
-            for pushed in self._quota.admit(row):
-                self._give_up(pushed.id, "outbox_full")
+        self._outbox.restore()
 
     async def run(self) -> None:
         """Until `drain` has ended."""
@@ -105,10 +117,7 @@ class Uplink:
     async def drain(self) -> None:
         """Say that this device leaves, then leave; what is unanswered waits on disk."""
         if self._link.room:
-            said = self._link.publish(
-                topics.state(self._terms.device), self._state(online=False), retain=True
-            )
-            await asyncio.wait([said], timeout=_OFFLINE_S_MAX)
+            await asyncio.wait([self._say(online=False)], timeout=_OFFLINE_S_MAX)
         if self._timer is not None:
             self._timer.cancel()
         self._link.drain()
@@ -118,40 +127,46 @@ class Uplink:
         self._terms = replace(self._terms, manifest=manifest)
         self._calibrations.learn(manifest)
         if self._link.room:
-            self._link.publish(
-                topics.state(self._terms.device), self._state(online=True), retain=True
-            )
+            self._say(online=True)
+
+    def send(self, letter: Letter) -> bool:
+        """Of the fleet: leaves when the window has room; whether it takes an unsent one's place."""
+        replaced = self._courier.put(letter)
+        self._post()
+        return replaced
+
+    def retune(self, limits: Limits) -> None:
+        """Other budgets from now on; what was spent stays spent."""
+        self._terms = replace(self._terms, limits=limits)
+        self._sender.retune(limits, self._journal.now())
+        self._pump()
 
     def submit(self, pending: Pending) -> None:
         """Take a sample that was just recorded as opened; it may be on the wire on return."""
-        row = waiting_of(pending)
-        self._at_hand.keep(pending)
-        self._sender.add(row, self._arrived(pending) + self._terms.deadlines.full_ms / 1000)
-        for pushed in self._quota.admit(row):
-            self._give_up(pushed.id, "outbox_full")
+        full_s = self._terms.deadlines.full_ms / 1000
+        self._outbox.admit(pending, self._arrived(pending) + full_s)
         if self._link.room or self._timer is None:
             self._pump()  # otherwise the link's next event or the timer does, for every row at once
 
     def _pump(self) -> None:
         now = self._journal.now()
-        for expired in self._quota.expire(now):
-            self._give_up(expired.id, "expired")
+        self._outbox.expire(now)
+        self._post()
         while self._link.room and (sample := self._sender.next(now)) is not None:
             if not self._publish(sample, now):
                 break
         self._arm(now)
 
     def _publish(self, sample: SampleId, now: float) -> bool:
-        if (pending := self._pending(sample)) is None:
+        if (pending := self._outbox.pending(sample)) is None:
             return True
-        deadlines = self._terms.deadlines
         until = pending.deadline_s
         if self._sender.fresh(sample, now):
-            until = self._arrived(pending) + deadlines.full_ms / 1000
+            until = self._arrived(pending) + self._terms.deadlines.full_ms / 1000
         left_ms = max(int((until - now) * 1000), 0)
         message = pack_escalation(replace(pending.escalation, budget_ms=left_ms))
         if len(message) > MESSAGE_BYTES_MAX:
-            self._give_up(sample, "too_large")
+            self._outbox.give_up(sample, "too_large")
             return True
         try:
             acknowledged = self._link.publish(self._topic, message, expiry_s=self._expiry_s)
@@ -163,6 +178,26 @@ class Uplink:
         acknowledged.add_done_callback(partial(self._acknowledged, sample))
         return True
 
+    def _post(self) -> None:
+        if (letter := self._courier.next()) is None or not self._link.room:
+            return
+        try:
+            acknowledged = self._link.publish(
+                letter.topic, letter.payload, retain=letter.retain, expiry_s=letter.expiry_s
+            )
+        except Unavailable:
+            return  # as above
+        self._courier.sent(letter)
+        self._counters.add("fleet_published_bytes", len(letter.payload))
+        acknowledged.add_done_callback(self._posted)
+
+    def _posted(self, acknowledged: "asyncio.Future[int]") -> None:
+        self._courier.settled()
+        with suppress(Disconnected):
+            if (reason := acknowledged.result()) >= 0x80:
+                self._stray(f"puback_{reason:#04x}", _SEE_ACL)
+            self._pump()
+
     def _acknowledged(self, sample: SampleId, acknowledged: "asyncio.Future[int]") -> None:
         try:
             reason = acknowledged.result()
@@ -171,16 +206,16 @@ class Uplink:
             return
         was_served = self._sender.served
         if why := self._sender.acknowledged(sample, reason, self._journal.now()):
-            self._give_up(sample, why)
+            self._outbox.give_up(sample, why)
         if was_served != self._sender.served:
             log.warning("cloud_serves_again" if self._sender.served else "nobody_serves")
         if reason >= 0x80:
-            self._stray(f"puback_{reason:#04x}", "the broker refuses our messages; see its ACL")
+            self._stray(f"puback_{reason:#04x}", _SEE_ACL)
         self._pump()
 
     def _arm(self, now: float) -> None:
         """Wake up when something is due that no event will announce."""
-        due = [self._quota.expires_at()]
+        due = [self._outbox.expires_at()]
         if self._link.room:
             due.append(self._sender.due_at(now))
         wait_s = min((at - now for at in due if at is not None), default=None)
@@ -199,10 +234,15 @@ class Uplink:
 
     def _came_up(self, session_kept: bool) -> None:
         self._sender.connected(session_kept=session_kept, now=self._journal.now())
-        self._link.publish(topics.state(self._terms.device), self._state(online=True), retain=True)
+        self._say(online=True)
+        if self._passenger is not None:
+            self._passenger.came_up()
         self._pump()
 
     def _received(self, delivery: Delivery) -> None:
+        if self._passenger is not None and delivery.topic in self._passenger.subscriptions:
+            self._passenger.received(delivery)
+            return
         try:
             self._apply(unpack_downlink(delivery.payload))
         except (Malformed, TooLarge) as error:
@@ -224,17 +264,19 @@ class Uplink:
 
     def _finish(self, cloud: CloudAnswer) -> None:
         check_labels(cloud, self._terms.manifest.labels)
-        if (pending := self._pending(cloud.id)) is None:
+        if (pending := self._outbox.pending(cloud.id)) is None:
             return
-        latency_ms = (self._journal.now() - self._arrived(pending)) * 1000
+        arrived = self._arrived(pending)
+        latency_ms = (self._journal.now() - arrived) * 1000
         answer = final_answer(
             pending, cloud, self._calibrations.of(pending.escalation.model_version), fusion=self._terms.fusion,
-            latency_ms=latency_ms, uplink_bytes=self._forget(cloud.id),
+            latency_ms=latency_ms, uplink_bytes=self._outbox.forget(cloud.id),
         )  # fmt: skip
         self._journal.record(Closed(answer))
         self._counters.add("answered_by_cloud")
         if latency_ms > self._terms.deadlines.full_ms:
             self._counters.add("full_deadline_missed")
+        self.on_cloud(pending, cloud, arrived)
         self._on_final(answer)
 
     def _refused(self, refusal: Refusal) -> None:
@@ -248,51 +290,13 @@ class Uplink:
         else:
             code = refusal.code if refusal.code in _REFUSALS else "other"
             self._stray(f"refused_{code}", refusal.message)
-            self._give_up(refusal.id, f"refused_{code}")
-
-    def _give_up(self, sample: SampleId, reason: str) -> None:
-        if (pending := self._pending(sample)) is not None:
-            self._write_off(pending.answer, reason)
-
-    def _pending(self, sample: SampleId) -> Pending | None:
-        """None, and a line in the ledger, where the disk has spoilt the row."""
-        pending = self._at_hand[sample]
-        if isinstance(pending, Damaged):
-            self._stray("outbox_row_damaged", f"{sample}: {pending.why}; check the disk")
-            self._write_off(pending.answer, "damaged")
-            return None
-        return pending
-
-    def _write_off(self, answer: Answer, reason: str) -> None:
-        given_up = self._given_up(answer, reason)
-        self._journal.record(GivenUp(given_up))
-        self._on_final(given_up)
-
-    def _dropped(self, dropped: Sequence[Pending]) -> None:
-        """A full disk did not take these: the edge's answers stand, nothing is retried."""
-        for pending in dropped:
-            if pending.id in self._sender:
-                self._on_final(self._given_up(pending.answer, "disk_full"))
-
-    def _given_up(self, answer: Answer, reason: str) -> Answer:
-        self._counters.add(f"given_up_{reason}")
-        return replace(answer, final=True, given_up=reason, uplink_bytes=self._forget(answer.id))
-
-    def _forget(self, sample: SampleId) -> int:
-        self._quota.discard(sample)
-        self._at_hand.forget(sample)
-        return self._sender.discard(sample)
+            self._outbox.give_up(refusal.id, f"refused_{code}")
 
     def _arrived(self, pending: Pending) -> float:
         return pending.deadline_s - self._terms.deadlines.asynchronous_s
 
-    def _stray(self, kind: str, why: str) -> None:
-        """Count what should not have come; one line of each kind in a while."""
-        self._counters.add(kind)
-        if (held_back := self._once.admits(kind, self._journal.now())) is not None:
-            log.warning(kind, extra={"why": why[:500], "more_since_last": held_back})
+    def _say(self, *, online: bool) -> "asyncio.Future[int]":
+        return self._link.publish(*self._said(online=online), retain=True)
 
-    def _state(self, *, online: bool) -> bytes:
-        model = self._terms.manifest
-        state = {"online": online, "model": model.name, "model_version": model.version}
-        return json.dumps(state).encode()
+    def _said(self, *, online: bool) -> tuple[str, bytes]:
+        return topics.state(self._terms.device), presence(self._terms.manifest, online=online)

@@ -42,8 +42,8 @@ OWNER_NAME = "hybridge-owner"
 """User name of the process that started the broker, with a secret made for this run."""
 OWNER_SECRET = "HYBRIDGE_BROKER_OWNER_SECRET"  # noqa: S105  the variable's name, not the secret
 PASSED_ON = (
-    "tls_cert", "tls_key", "tls_ca", "state_dir", "synchronous", "password_file", "acl_file",
-    "websocket_port", "metrics_port", "sys_interval_s",
+    "tls_cert", "tls_key", "tls_ca", "tls_crl", "state_dir", "synchronous", "password_file",
+    "acl_file", "websocket_port", "metrics_port", "sys_interval_s",
 )  # fmt: skip
 """Settings that are options of `python -m cloud.broker` under the same name."""
 PORT_TAKEN = 2
@@ -79,7 +79,7 @@ class BrokerAddress:
         return self.host, self.port, self.tls
 
     def read_access_again(self) -> None:
-        """Have a broker that we started read its password and ACL files again."""
+        """Have a broker that we started read its password, ACL and revocation files again."""
         if self.pid is not None and not self.died.done():
             os.kill(self.pid, signal.SIGHUP)
 
@@ -209,7 +209,7 @@ async def _spawn_mosquitto(program: str, settings: BrokerSettings, port: int) ->
     state_dir.mkdir(parents=True, exist_ok=True)
     tls = None
     if settings.tls_cert is not None and settings.tls_key is not None:
-        tls = Tls(settings.tls_cert, settings.tls_key, settings.tls_ca)
+        tls = Tls(settings.tls_cert, settings.tls_key, settings.tls_ca, settings.tls_crl)
     config = state_dir / "mosquitto.conf"
     text = config_text(
         host=settings.host, port=port, state_dir=state_dir.resolve(), limits=settings.limits,

@@ -19,6 +19,7 @@ class Tls:
     cert: Path
     key: Path
     ca: Path | None = None
+    crl: Path | None = None
 
 
 def config_text(
@@ -76,6 +77,8 @@ def config_text(
                 "# without it, another device's certificate can take a client's identifier over",
                 "use_username_as_clientid true",
             ]
+        if tls.crl is not None:
+            lines.append(f"crlfile {tls.crl}")
     for line in lines:
         if "\n" in line or "\r" in line:
             raise Malformed(f"mosquitto.conf: {line!r} holds a line break")

@@ -22,6 +22,7 @@ class Options:
     tls_cert: Path | None
     tls_key: Path | None
     tls_ca: Path | None
+    tls_crl: Path | None
     state_dir: Path | None
     synchronous: Literal["full", "normal", "off"]
     password_file: Path | None
@@ -55,8 +56,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
     except Malformed as error:
         raise Malformed(f"{error} (--password-file, --tls-ca, --allow-anonymous yes)") from error
     return Options(
-        found.host, found.port, found.tls_cert, found.tls_key, found.tls_ca, found.state_dir,
-        cast("Literal['full', 'normal', 'off']", found.synchronous),
+        found.host, found.port, found.tls_cert, found.tls_key, found.tls_ca, found.tls_crl,
+        found.state_dir, cast("Literal['full', 'normal', 'off']", found.synchronous),
         found.password_file, found.acl_file,
         found.password_file is None if anonymous is None else anonymous == "yes",
         found.bind_client_ids, found.websocket_port, frozenset(found.websocket_origin), found.metrics_port,
@@ -66,7 +67,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
 
 _DESCRIPTION: Final = (
     "Run the embedded MQTT broker. Prints one JSON line on stdout when it takes connections. SIGHUP "
-    "reads the password and the ACL file again. Exit codes: 0 after SIGTERM, SIGINT or the end of "
+    "reads the password, ACL and revocation files again. Exit codes: 0 after SIGTERM, SIGINT or the end of "
     "stdin (with --exit-with-stdin), 2 when it cannot start."
 )
 
@@ -93,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tls-cert", type=Path, help="certificate chain, PEM")
     add("--tls-key", type=Path, help="its private key, PEM")
     add("--tls-ca", type=Path, help="only clients with a certificate from here")
+    add("--tls-crl", type=Path, help="but not with one on this list, signed by that CA, PEM")
     add("--state-dir", type=Path, help="the store and the admin socket; without it, in memory")
     add("--synchronous", choices=("full", "normal", "off"), default="full")
     add("--password-file", type=Path, help="users: see hybridge broker passwd")

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from cloud.broker.access.files import read_acl, read_passwords
+from cloud.broker.access.files import read_acl, read_passwords, read_revocations
 from cloud.broker.access.gate import Gate
+from cloud.broker.access.revocations import Revocations
 from cloud.broker.launch import OWNER_NAME, OWNER_SECRET
 from cloud.broker.operations.overview import Overview
 from cloud.broker.options import Options
@@ -114,11 +115,24 @@ def _gate(options: Options, owner_secret: str) -> Gate:
     passwords = read_passwords(options.password_file) if options.password_file else None
     acl = read_acl(options.acl_file) if options.acl_file else None
     owner = (OWNER_NAME, owner_secret.encode()) if owner_secret else None
+    revocations = _revocations(options)
     return Gate(
         passwords, acl, allow_anonymous=options.allows_anonymous, owner=owner,
         new_client_id=new_client_id, binds_client_ids=options.binds_client_ids,
-        trusts_certificates=options.tls_ca is not None,
+        trusts_certificates=options.tls_ca is not None, revocations=revocations,
     )  # fmt: skip
+
+
+def _revocations(options: Options) -> Revocations | None:
+    if options.tls_crl is None:
+        return None
+    if options.tls_ca is None:
+        raise Malformed("--tls-crl needs --tls-ca, who signed it")
+    found = read_revocations(options.tls_crl, options.tls_ca)
+    if found.next_update is not None and found.next_update.timestamp() < time.time():
+        more = {"path": str(options.tls_crl), "next_update": found.next_update.isoformat()}
+        log.warning("revocation_list_is_old", extra=more)
+    return found
 
 
 async def _reload(server: Server, options: Options, owner_secret: str) -> None:

@@ -48,6 +48,10 @@ class BrokerSettings(Section):
     tls_ca: Path | None = None
     """If given, clients must show a certificate signed by it; its common name is their user name
     and binds their client id."""
+    tls_crl: Path | None = None
+    """Revoked client certificates, PEM, signed by a CA in `tls_ca`. Read again with the password and
+    the ACL file (SIGHUP), which ends the sessions of those that it names; Mosquitto reads it again
+    too, but leaves sessions open."""
     websocket_port: int | None = Field(default=None, ge=0, le=65_535)
     """MQTT over WebSockets, on `host`. None: not offered."""
     websocket_origins: tuple[str, ...] = ()
@@ -73,6 +77,8 @@ class BrokerSettings(Section):
             raise ValueError("tls_cert and tls_key go together")
         if self.tls_ca is not None and self.tls_cert is None:
             raise ValueError("tls_ca needs tls_cert and tls_key")
+        if self.tls_crl is not None and self.tls_ca is None:
+            raise ValueError("tls_crl needs tls_ca, who signed it")
         if self.url is not None:
             parse_url(self.url.get_secret_value())
         if self.kind == "mosquitto" and (self.websocket_port, self.metrics_port) != (None, None):

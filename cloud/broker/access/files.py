@@ -1,14 +1,15 @@
-"""Read the password and the ACL file: what the broker does at its start and on SIGHUP."""
+"""Read the password, the ACL and the revocation file: what the broker does at its start and on SIGHUP."""
 
 from pathlib import Path
 from typing import Final
 
 from cloud.broker.access.acl import Acl
 from cloud.broker.access.passwords import Passwords
+from cloud.broker.access.revocations import Revocations
 from shared.errors import Malformed, TooLarge, Unknown
 
 FILE_BYTES_MAX: Final = 16 << 20
-"""Of either file: about 100,000 users."""
+"""Of any of them: about 100,000 users, or as many revoked certificates."""
 
 
 def read_passwords(path: Path) -> Passwords:
@@ -26,6 +27,13 @@ def read_passwords(path: Path) -> Passwords:
 def read_acl(path: Path) -> Acl:
     """Read an ACL file; raises as `read_passwords` does."""
     return Acl.parse(read_text(path), str(path))
+
+
+def read_revocations(path: Path, ca: Path) -> Revocations:
+    """Read revocation lists, signed by a CA in the file `ca`; raises as `read_passwords` does, and
+    `NotTrusted`.
+    """
+    return Revocations.parse(read_text(path), str(path), read_text(ca))
 
 
 def read_text(path: Path) -> str:

@@ -10,6 +10,7 @@ A CONNECT is judged in this order (3.1.3.1, 3.1.3.5, 3.1.3.6; 5.4 leaves the mea
    is a mistake in a configuration or an attempt. The client identifier is bound to the name: the
    same, or `name/...`, or empty, which stands for the name. So no device takes over the session of
    another. (An identifier with `/` satisfies no %c pattern; write ACLs for such clients with %u.)
+   One that was revoked is refused with 0x87, where there is a list.
 3. A user name, where there is a password file: 0x86 unless the password is right. It never falls
    back to anonymous. Client identifiers are bound to it as to a certificate's name if that is asked
    for; else whoever takes one first has it, as the specification knows no other owner.
@@ -32,6 +33,7 @@ from typing import Final
 from cloud.broker.access.acl import Acl
 from cloud.broker.access.identity import Identity
 from cloud.broker.access.passwords import Passwords
+from cloud.broker.access.revocations import CertificateId, Revocations
 from cloud.broker.access.rules import OPEN, Rules
 from cloud.broker.codec.packets import Connect
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
@@ -83,11 +85,13 @@ class Gate:
         new_client_id: Callable[[], str],
         binds_client_ids: bool = False,
         trusts_certificates: bool = False,
+        revocations: Revocations | None = None,
     ) -> None:
         """Keep the rules; `owner` is a user name and a secret of random bytes.
 
         `binds_client_ids`: users with a password too have client ids of their own name only.
-        `trusts_certificates`: a user may be one of no password file.
+        `trusts_certificates`: a user may be one of no password file. `revocations`: certificates
+        that are refused all the same.
 
         Raises:
             Malformed: the secret is too short to be one.
@@ -102,18 +106,24 @@ class Gate:
         self._new_client_id = new_client_id
         self._binds_client_ids = binds_client_ids
         self._trusts_certificates = trusts_certificates
+        self._revocations = revocations
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, bytes] = {}
         """By user name, the keyed hash of the password: the file's users bound it."""
 
-    def identify(self, connect: Connect, certificate_name: str | None) -> Admission | PasswordCheck:
+    def identify(
+        self,
+        connect: Connect,
+        certificate_name: str | None,
+        certificate: CertificateId | None = None,
+    ) -> Admission | PasswordCheck:
         """Judge a CONNECT; `certificate_name` is the verified certificate's common name, or "".
 
-        None says that the connection showed no certificate.
+        None says that the connection showed no certificate. `certificate` is which one it was.
 
         Raises:
             BrokenRule: 0x85 for a client identifier, 0x86 for missing or wrong credentials, 0x87
-                for a certificate that names nobody or another than the CONNECT.
+                for a certificate that names nobody or another than the CONNECT, or was revoked.
 
         """
         if _CONTROL.search(connect.client_id):
@@ -125,7 +135,7 @@ class Gate:
                 raise _bad_credentials()
             return self._admit(connect, connect.username, is_owner=True)
         if certificate_name is not None:
-            return self._by_certificate(connect, certificate_name)
+            return self._by_certificate(connect, certificate_name, certificate)
         if connect.username is not None and self._passwords is not None:
             if connect.password is None:
                 raise _bad_credentials()
@@ -153,14 +163,22 @@ class Gate:
         was_owner = self._owner is not None and identity.username == self._owner[0]
         return OPEN if self._acl is None or was_owner else self._acl.rules(identity)
 
-    def keeps(self, identity: Identity, certificate_name: str | None, before: "Gate") -> bool:
+    def keeps(
+        self,
+        identity: Identity,
+        certificate_name: str | None,
+        before: "Gate",
+        certificate: CertificateId | None = None,
+    ) -> bool:
         """Say whether a client that `before` let in may stay, now that the files were read anew.
 
-        It may unless its way in is gone: its line of the password file was changed or removed, or
-        it is anonymous and that is no longer allowed.
+        It may unless its way in is gone: its certificate was revoked, its line of the password file
+        was changed or removed, or it is anonymous and that is no longer allowed.
         """
-        if identity.is_owner or certificate_name is not None:
+        if identity.is_owner:
             return True
+        if certificate_name is not None:
+            return self._is_good(certificate)
         if identity.username is None:
             return self._allow_anonymous
         line = self._line(identity.username)
@@ -176,7 +194,12 @@ class Gate:
     def _line(self, username: str) -> object:
         return None if self._passwords is None else self._passwords.entries.get(username)
 
-    def _by_certificate(self, connect: Connect, name: str) -> Admission:
+    def _is_good(self, certificate: CertificateId | None) -> bool:
+        return self._revocations is None or self._revocations.allows(certificate)
+
+    def _by_certificate(
+        self, connect: Connect, name: str, certificate: CertificateId | None
+    ) -> Admission:
         if not name or _CONTROL.search(name) or any(mark in name for mark in "+#/"):
             why = f"certificate name {name[:80]!r}: it must not be empty or hold + # /"
             raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
@@ -185,6 +208,9 @@ class Gate:
             raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
         if self._owner is not None and name == self._owner[0]:
             why = f"certificate name {name!r} is the owner's, who shows a secret instead"
+            raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
+        if not self._is_good(certificate):
+            why = f"the certificate that {name!r} showed was revoked"
             raise BrokenRule(ReasonCode.NOT_AUTHORIZED, why)
         return self._admit(connect, name, is_bound=True)
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from cloud.broker.access.gate import Admission, Gate, PasswordCheck
+from cloud.broker.access.revocations import CertificateId
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
 from cloud.broker.connection.connection import Connection
@@ -40,6 +41,7 @@ class Door:
         *,
         host: str,
         certificate_name: str | None,
+        certificate: CertificateId | None,
         owner_only: bool,
         on_checked: Callable[[BrokenRule | None], None],
     ) -> None:
@@ -48,7 +50,7 @@ class Door:
         `owner_only`: the way in for the process that launched the broker, and for nobody else.
         """
         self._house, self._connection, self._host = house, connection, host
-        self.certificate_name = certificate_name
+        self.certificate_name, self.certificate = certificate_name, certificate
         self._on_checked = on_checked
         self._owner_only = owner_only
         self.asked: p.Connect | None = None
@@ -74,7 +76,7 @@ class Door:
         self.asked = packet
         try:
             self._check_rate(now)
-            found = house.gate.identify(packet, self.certificate_name)
+            found = house.gate.identify(packet, self.certificate_name, self.certificate)
             if self._owner_only:
                 _check_owner(found)
             if isinstance(found, PasswordCheck):

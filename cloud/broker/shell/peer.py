@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, cast
 
+from cloud.broker.access.revocations import CertificateId
 from cloud.broker.codec import packets as p
 from cloud.broker.codec.parser import Parser
 from cloud.broker.codec.reasons import BrokenRule, ReasonCode
@@ -15,7 +16,7 @@ from cloud.broker.limits import Limits
 from cloud.broker.operations.counts import CONNECTION_LIMIT, Counts
 from cloud.broker.router.router import Router
 from cloud.broker.shell.door import Door, House
-from cloud.broker.shell.tls import common_name
+from cloud.broker.shell.tls import certificate_id, common_name
 
 JOINED_BYTES_MAX: Final = 8_192
 """Mean chunk up to which copying chunks together is cheaper than handing each to the kernel."""
@@ -98,6 +99,7 @@ class Peer(asyncio.Protocol):
             server, self.connection, host=host, owner_only=self._owner_only,
             on_checked=self._on_checked,
             certificate_name=common_name(transport.get_extra_info("peercert")),
+            certificate=certificate_id(transport.get_extra_info("ssl_object")),
         )  # fmt: skip
         self.connection.address = f"{host}:{address[1]}" if address else ""
         self.connection.since = self._last_heard_at = self._loop.time()
@@ -265,6 +267,11 @@ class Peer(asyncio.Protocol):
     def certificate_name(self) -> str | None:
         """Whom the client's certificate names; None without one."""
         return self._door.certificate_name if self._door is not None else None
+
+    @property
+    def certificate(self) -> CertificateId | None:
+        """Which one that is."""
+        return self._door.certificate if self._door is not None else None
 
     def _wake(self) -> None:
         if not self._is_dirty:

@@ -171,7 +171,7 @@ class Server:
             if admission is None or connection.is_closing:
                 continue
             identity = admission.identity
-            if gate.keeps(identity, peer.certificate_name, before):
+            if gate.keeps(identity, peer.certificate_name, before, peer.certificate):
                 connection.judge_by(gate.rules_for(identity))
             else:
                 connection.kick(ReasonCode.NOT_AUTHORIZED, now, publish_will=False)

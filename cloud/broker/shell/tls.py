@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
+from cloud.broker.access.revocations import CertificateId
 from shared.errors import Malformed
 
 
@@ -32,6 +33,14 @@ def tls_context(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSL
     except OSError as error:  # ssl.SSLError is one
         raise Malformed(f"--tls-cert {cert}, --tls-key {key}, --tls-ca {ca}: {error}") from error
     return context
+
+
+def certificate_id(connection: object) -> CertificateId | None:
+    """Which certificate a client showed; `connection` is the transport's `ssl_object`, if any."""
+    if not isinstance(connection, ssl.SSLObject | ssl.SSLSocket):
+        return None
+    der = connection.getpeercert(binary_form=True)
+    return None if der is None else CertificateId.of(der)
 
 
 def common_name(certificate: object) -> str | None:

@@ -1,0 +1,1 @@
+"""Devices without models: thousands in one process, over real MQTT, by the real documents."""

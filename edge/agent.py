@@ -21,9 +21,12 @@ from edge.inference.slot import Logits, Slot
 from edge.journal.journal import Journal
 from edge.journal.rows import Pending
 from edge.journal.writes import Accepted, Opened, Write
+from edge.routing.settings import Routing
 from edge.telemetry.counters import Counters
+from edge.telemetry.tally import VersionTally
 from edge.uplink.quota import Quota
-from edge.uplink.sender import Limits
+from edge.uplink.settings import Uplink as UplinkSettings
+from edge.uplink.settings import limits_of
 from edge.uplink.terms import Terms
 from edge.uplink.uplink import Uplink
 from shared import ids
@@ -31,7 +34,7 @@ from shared.bundle.manifest import Manifest
 from shared.confidence import label_and_confidence
 from shared.errors import Overloaded, Unavailable, Unknown
 from shared.ids import DeviceId, SampleId
-from shared.wire.envelope import Escalation
+from shared.wire.envelope import CloudAnswer, Escalation
 
 _TURN_S_MAX = 0.003  # a chunk lets the event loop run after this long
 
@@ -47,7 +50,8 @@ class Agent:
     ) -> None:
         """Raises `Unknown` for a routing threshold that the bundle does not have."""
         self._config, self._journal = config, journal
-        self._active = activate(slot, config)
+        self._routing = config.routing
+        self._active = self._activated(slot, config.routing, None)
         self._counters, self._rng = counters, rng
         self._book = AnswerBook(config.answers.in_memory_max, config.answers.stream_max)
         self._device = ids.device_id(config.device_id)
@@ -57,24 +61,25 @@ class Agent:
         self._turn_began = 0.0
         self.shadow: Callable[[NDArray[np.uint8], Answer], None] | None = None
         """Is shown each live sample with the edge's answer; must return at once."""
+        self.on_cloud: Callable[[SampleId, int], None] = lambda *_: None
+        """Is told the cloud's label of each sample that it answered."""
         self._uplink: Uplink | None = None
         if config.uplink is not None:
-            self._uplink = self._open_uplink(config)
+            self._uplink = self._open_uplink(config, config.uplink)
+            self._uplink.on_cloud = self._cloud_said
             self._uplink.restore()
 
-    def _open_uplink(self, config: Config) -> Uplink:
-        uplink, budget = config.uplink, config.routing.budget
-        assert uplink is not None
-        limits = Limits(
-            uplink.unanswered_max, uplink.answer_timeout_s, uplink.backoff_s_min,
-            uplink.backoff_s_max, budget.samples_per_s, budget.bytes_per_s, budget.burst_s,
-        )  # fmt: skip
+    def _open_uplink(self, config: Config, uplink: UplinkSettings) -> Uplink:
+        limits = limits_of(uplink, config.routing.budget)
         terms = Terms(self._device, self.manifest, config.deadlines, config.routing.fusion, limits)
         return Uplink(
-            terms, uplink.link_settings(self._device), self._journal,
+            terms, config.link_settings(), self._journal,
             Quota(config.outbox.bytes_max, config.outbox.rows_max),
             self._book.note, self._counters, self._rng,
         )  # fmt: skip
+
+    def _activated(self, slot: Slot, routing: Routing, tally: VersionTally | None) -> Active:
+        return activate(slot, routing, alone=self._config.uplink is None, tally=tally)
 
     # edge.answers.Answering
 
@@ -93,9 +98,9 @@ class Agent:
             raise Overloaded("the disk is behind; ask again in a moment, and less often")
         active = self._active
         if active.slot.inline:
-            logits = active.slot.logits(sample.tensor)
+            logits = active.logits(sample.tensor)
         else:
-            (logits,) = await active.slot.logits_of([sample.tensor])
+            (logits,) = await active.logits_of([sample.tensor])
         answer, pending = self._judge(active, sample, logits)
         if pending is None:
             self._journal.record(Accepted(answer))
@@ -186,11 +191,33 @@ class Agent:
         That one still owes the samples in its worker thread: `Slot.retire` waits for them. Raises
         `Unknown` for a routing threshold that the new bundle does not have; nothing changes then.
         """
-        active, before = activate(slot, self._config), self._active
-        self._active = active
+        before = self._active
+        counted = before.tally and before.tally.next(slot.manifest, self._journal.now())
+        self._active = self._activated(slot, self._routing, counted)
         if self._uplink is not None:
             self._uplink.serve(slot.manifest)
         return before.slot
+
+    def count(self) -> None:
+        """Keep a tally of what the active version does, from now on."""
+        tally = VersionTally(self.manifest, self._journal.now())
+        self._active = self._activated(self.slot, self._routing, tally)
+
+    @property
+    def tally(self) -> VersionTally | None:
+        """Of the version that answers now, since it does."""
+        return self._active.tally
+
+    def retune(self, routing: Routing) -> None:
+        """Route by this from the next sample on, within its budget.
+
+        Raises `Unknown` for a threshold that the bundle does not have; nothing changes then.
+        """
+        active = self._active
+        self._active = self._activated(active.slot, routing, active.tally)
+        self._routing = routing
+        if self._uplink is not None and self._config.uplink is not None:
+            self._uplink.retune(limits_of(self._config.uplink, routing.budget))
 
     @property
     def uplink(self) -> Uplink | None:
@@ -205,14 +232,14 @@ class Agent:
 
     async def _judged(self, samples: Sequence[Sample]) -> list[tuple[Answer, Pending | None]]:
         if not (active := self._active).slot.inline:
-            logits = await active.slot.logits_of([sample.tensor for sample in samples])
+            logits = await active.logits_of([sample.tensor for sample in samples])
             return [self._judge(active, *pair) for pair in zip(samples, logits, strict=True)]
         judged: list[tuple[Answer, Pending | None]] = []
         for index, sample in enumerate(samples):
             active = self._active  # another may have taken over while the event loop ran
             if not active.slot.inline:
                 return judged + await self._judged(samples[index:])
-            judged.append(self._judge(active, sample, active.slot.logits(sample.tensor)))
+            judged.append(self._judge(active, sample, active.logits(sample.tensor)))
             if time.monotonic() - self._turn_began > _TURN_S_MAX:
                 await asyncio.sleep(0)
                 self._turn_began = time.monotonic()
@@ -222,13 +249,18 @@ class Agent:
         self, active: Active, sample: Sample, logits: Logits
     ) -> tuple[Answer, Pending | None]:
         label, confidence = label_and_confidence(logits, active.temperature)
-        if not 0 <= confidence <= 1:  # NaN: the model broke down over this input
+        if broke := not 0 <= confidence <= 1:  # NaN: the model broke down over this input
             self._counters.add("confidence_not_a_number")
             confidence = 0.0
         route = active.policy.route(confidence, self._rng.random())
         latency_ms = (time.monotonic() - sample.arrived) * 1000
         if latency_ms > self._fast_ms:
             self._counters.add("fast_deadline_missed")
+        if (tally := active.tally) is not None:
+            if broke:
+                tally.broke_down(route, latency_ms)
+            else:
+                tally.judged(sample.tensor, label, confidence, route, latency_ms)
         accepted = route == "accepted"
         answer = Answer(
             sample.id, label, confidence, "edge", route, active.version, accepted, latency_ms,
@@ -249,6 +281,15 @@ class Agent:
         age_s = time.monotonic() - sample.arrived
         deadline_s = self._journal.now() - age_s + self._asynchronous_s
         return Pending(answer, escalation, tuple(logits), deadline_s)
+
+    def _cloud_said(self, pending: Pending, cloud: CloudAnswer, arrived: float) -> None:
+        label = int(cloud.probabilities.argmax())
+        if self.tally is not None:
+            self.tally.cloud_said(
+                pending.escalation.model_version, arrived, audit=pending.answer.route == "audit",
+                edge_label=pending.answer.edge_label, cloud_label=label,
+            )  # fmt: skip
+        self.on_cloud(pending.id, label)
 
     def _escalate(self, pending: Pending) -> None:
         self._book.note(pending.answer)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from edge.fleet.settings import FleetSettings
 from edge.routing.settings import Routing
 from edge.sensing.settings import Source
 from edge.updates.settings import UpdateSettings
@@ -12,6 +13,7 @@ from edge.uplink.settings import Uplink
 from shared import ids
 from shared.config import Positive, Section, in_words, read_toml
 from shared.errors import Malformed
+from shared.mqtt.settings import LinkSettings
 
 _MIB = 1024 * 1024
 
@@ -102,6 +104,10 @@ class Config(Section):
     updates: UpdateSettings | None = None
     """Without it `bundle` runs and nothing else; with it, that is what the device begins with."""
 
+    fleet: FleetSettings | None = None
+    """Without it nobody but this file says what runs here; with it `updates` follow the region, and
+    `uplink` is needed."""
+
     api: Api = Api()
     """See there."""
 
@@ -118,6 +124,17 @@ class Config(Section):
         except Malformed as error:
             raise ValueError(str(error)) from error
         return self
+
+    @model_validator(mode="after")
+    def _fleet_is_reached(self) -> Self:
+        if self.fleet is not None and self.uplink is None:
+            raise ValueError("fleet: needs uplink, by which the region is reached; set it")
+        return self
+
+    def link_settings(self) -> LinkSettings:
+        """Of the uplink, which there must be."""
+        assert self.uplink is not None
+        return self.uplink.link_settings(ids.device_id(self.device_id))
 
 
 def load(path: Path) -> Config:

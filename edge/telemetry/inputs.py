@@ -1,7 +1,7 @@
-"""How inputs look, from one sample in `EVERY`: means and deviations of brightness. Pure.
+"""How inputs look: a histogram of their means and one of their deviations. Pure.
 
-Looking costs ten times as much as counting, so most samples are not looked at; which ones does not
-depend on what they hold.
+A look costs ten times as much as counting a sample does, so one sample in `EVERY` is looked at;
+which one does not depend on what it holds.
 """
 
 import numpy as np

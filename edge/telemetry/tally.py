@@ -5,7 +5,11 @@ Plain integers in flat lists: under a microsecond a sample, which benchmarks hol
 
 from bisect import bisect_left
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edge.answers import Route
+from edge.telemetry.inputs import EVERY, Inputs
 from shared.bundle.manifest import Manifest
 from shared.fleet.telemetry import (
     CLASSES_MAX,
@@ -20,13 +24,19 @@ _WIDTH = CONFIDENCE_BINS + 1  # a confidence of exactly 1 has a place of its own
 
 class VersionTally:
     __slots__ = (
-        "_began", "_cells", "_edges", "_last_row", "_latency", "_manifest", "_started", "answered",
-        "audit_answered", "audit_disagreed", "audited", "disagreed", "escalated", "failed",
-        "samples",
+        "_began", "_cells", "_edges", "_last_row", "_latency", "_manifest", "_started", "_until_look",
+        "answered", "audit_answered", "audit_disagreed", "audited", "disagreed", "escalated",
+        "failed", "inputs", "samples",
     )  # fmt: skip
 
-    def __init__(self, manifest: Manifest, started: int, began: float) -> None:
-        """`started` is its number in this life; `began` its first moment by the agent's clock."""
+    def __init__(
+        self, manifest: Manifest, began: float, started: int = 0, inputs: Inputs | None = None
+    ) -> None:
+        """`began`: its first moment by the agent's clock; `started`: its number in this life.
+        `inputs` go on from one version to the next.
+        """
+        self.inputs = Inputs() if inputs is None else inputs
+        self._until_look = 1
         self._manifest, self._started, self._began = manifest, started, began
         rows = min(max(len(manifest.labels), 1), CLASSES_MAX)
         self._last_row = rows - 1
@@ -36,15 +46,18 @@ class VersionTally:
         self.samples = self.escalated = self.audited = self.failed = 0
         self.answered = self.disagreed = self.audit_answered = self.audit_disagreed = 0
 
-    @property
-    def version(self) -> str:
-        return self._manifest.version
+    def next(self, manifest: Manifest, now: float) -> "VersionTally":
+        """Of the version that takes over."""
+        return VersionTally(manifest, now, self._started + 1, self.inputs)
 
-    @property
-    def started(self) -> int:
-        return self._started
-
-    def judged(self, label: int, confidence: float, route: Route, latency_ms: float) -> None:
+    def judged(
+        self,
+        tensor: NDArray[np.uint8],
+        label: int,
+        confidence: float,
+        route: Route,
+        latency_ms: float,
+    ) -> None:
         """One answer of the edge; `confidence` in 0..1, `latency_ms` since the sample arrived."""
         self.samples += 1
         if route == "escalated":
@@ -54,6 +67,10 @@ class VersionTally:
         row = min(self._last_row, label)
         self._cells[row * _WIDTH + int(confidence * CONFIDENCE_BINS)] += 1
         self._latency[bisect_left(self._edges, latency_ms)] += 1
+        self._until_look -= 1
+        if not self._until_look:
+            self._until_look = EVERY
+            self.inputs.look(tensor)
 
     def broke_down(self, route: Route, latency_ms: float) -> None:
         """An answer whose confidence was no number: it says nothing about confidence."""

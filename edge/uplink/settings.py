@@ -5,6 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from edge.routing.settings import Budget
+from edge.uplink.sender import Limits
 from shared import ids
 from shared.broker_url import BrokerUrl, parse_url
 from shared.config import Positive, Section
@@ -77,6 +79,13 @@ class Uplink(Section):
             tls_key=_text(self.key), keepalive_s=self.keepalive_s, window=self.window,
             backoff_s_min=self.backoff_s_min, backoff_s_max=self.backoff_s_max,
         )  # fmt: skip
+
+
+def limits_of(uplink: Uplink, budget: Budget) -> Limits:
+    return Limits(
+        uplink.unanswered_max, uplink.answer_timeout_s, uplink.backoff_s_min,
+        uplink.backoff_s_max, budget.samples_per_s, budget.bytes_per_s, budget.burst_s,
+    )  # fmt: skip
 
 
 def _text(path: Path | None) -> str | None:

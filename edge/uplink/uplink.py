@@ -186,7 +186,7 @@ class Uplink:
                 letter.topic, letter.payload, retain=letter.retain, expiry_s=letter.expiry_s
             )
         except Unavailable:
-            return  # as above
+            return
         self._courier.sent(letter)
         self._counters.add("fleet_published_bytes", len(letter.payload))
         acknowledged.add_done_callback(self._posted)
@@ -221,8 +221,7 @@ class Uplink:
         wait_s = min((at - now for at in due if at is not None), default=None)
         if wait_s is None:
             return
-        loop = asyncio.get_running_loop()
-        at = loop.time() + max(wait_s, _TIMER_S_MIN)
+        at = (loop := asyncio.get_running_loop()).time() + max(wait_s, _TIMER_S_MIN)
         if self._timer is None or self._timer.cancelled() or at < self._timer.when():
             if self._timer is not None:
                 self._timer.cancel()

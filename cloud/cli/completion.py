@@ -1,4 +1,5 @@
-"""Names for shell completion, from the registry that the line names: quickly, or none and no word.
+"""Names for shell completion, from the registry that the line names (`fleet_completion.py`: from the
+fleet): quickly, or none and no word.
 
 Without the client and its libraries, which take longer to load than a person waits for a tab.
 """
@@ -9,6 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -21,8 +23,20 @@ _BYTES_MAX: Final = 4 * 1024 * 1024
 _NAMES_MAX: Final = 200
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line says whom to ask: an option's name, and the environment's for URLs and a key."""
+
+    option: str
+    urls: str
+    key: str | None = None
+
+
+REGISTRY: Final = Place("registry", "HYBRIDGE_REGISTRY")
+
+
 def models(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting(incomplete, _members(ctx, "/v1/models", "models", "name"))
+    return starting(incomplete, members(ctx, "/v1/models", "models", "name"))
 
 
 def versions(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -43,38 +57,43 @@ def parents(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _versions(ctx: typer.Context, incomplete: str, name: str) -> list[str]:
     model = quote(name, safe="")
-    found = _members(ctx, f"/v1/models/{model}/versions", "versions", "version")
-    return _starting(incomplete, found[::-1])
+    found = members(ctx, f"/v1/models/{model}/versions", "versions", "version")
+    return starting(incomplete, found[::-1])
 
 
 def data_sets(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting(incomplete, _members(ctx, "/v1/data-sets", "data_sets", "name"))
+    return starting(incomplete, members(ctx, "/v1/data-sets", "data_sets", "name"))
 
 
-def _starting(incomplete: str, names: list[str]) -> list[str]:
+def starting(incomplete: str, names: list[str]) -> list[str]:
     fitting = dict.fromkeys(name for name in names if name.startswith(incomplete))
     return list(fitting)[:_NAMES_MAX]
 
 
-def _members(ctx: typer.Context, path: str, members: str, member: str) -> list[str]:
+def members(
+    ctx: typer.Context, path: str, several: str, member: str, place: Place = REGISTRY
+) -> list[str]:
+    """A member of each of several in an answer; whatever is wrong: none."""
     try:
         with _within(_SECONDS_MAX):
-            tree = json.loads(_get(ctx, path))
-        return [name for one in tree[members] if (name := str(one[member])).isprintable()]
+            tree = json.loads(_get(ctx, path, place))
+        return [name for one in tree[several] if (name := str(one[member])).isprintable()]
     except Exception:  # noqa: BLE001  whatever is wrong: no names, and the line stays as it is
         return []
 
 
-def _get(ctx: typer.Context, path: str) -> bytes:
+def _get(ctx: typer.Context, path: str, place: Place) -> bytes:
     from cloud.cli.api_key import read_key
 
-    urls = ctx.params.get("registry") or os.environ.get("HYBRIDGE_REGISTRY", "").split()
+    urls = ctx.params.get(place.option) or os.environ.get(place.urls, "").split()
     parts = urlsplit(urls[0])
     secure = parts.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_S)
     try:
-        key = read_key(ctx.params.get("key_file"))
+        file = ctx.params.get("key_file")
+        own = os.environ.get(place.key, "").strip() if place.key and not file else ""
+        key = own or read_key(file)
         headers = {} if key is None else {"X-API-Key": key}
         connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
         return connection.getresponse().read(_BYTES_MAX)

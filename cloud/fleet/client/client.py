@@ -10,7 +10,7 @@ from cloud.fleet.client.pages import DevicePage, FleetState, TokenMade
 from cloud.fleet.client.reading import many, one, read
 from cloud.fleet.client.rollouts import Rollouts
 from cloud.fleet.client.settings import FleetClientSettings
-from cloud.fleet.documents import Baseline, Device, EnrolmentToken, FleetEvent, Group, Profile
+from cloud.fleet.documents import Device, EnrolmentToken, FleetEvent, Group, Profile
 from cloud.registry.client.connection import Connection, quoted
 from shared.errors import TooLarge
 from shared.fleet.asking import Told
@@ -167,11 +167,19 @@ class FleetClient:
         await self.connection.json("DELETE", _group(name), query={"comment": comment})
 
     async def set_baseline(
-        self, name: str, model: str, baseline: Baseline, revision: int | None = None
+        self,
+        name: str,
+        model: str,
+        version: str,
+        manifest_sha256: str | None = None,
+        revision: int | None = None,
     ) -> Group:
-        """What its devices have from now on, without a rollout's evidence."""
+        """What its devices have from now on, without a rollout's evidence.
+
+        `manifest_sha256`: None where the fleet has a registry to ask.
+        """
         path = f"{_group(name)}/baseline/{quoted(model)}"
-        document = baseline.model_dump(mode="json")
+        document = {"version": version, "manifest_sha256": manifest_sha256}
         return await one(self.connection, Group, "PUT", path, document, revision)
 
     async def set_group_profile(

@@ -5,7 +5,7 @@ view and the time, gives what `rich` prints.
 from typing import TYPE_CHECKING, Final
 
 from cloud.cli.output import cell, moment
-from cloud.cli.rollout_gauge import BLOCKS, Marks, bar, bound_of, counts, gauge
+from cloud.cli.rollout_gauge import BLOCKS, Marks, bar, bound_of, counts, gauge, parsed
 from cloud.cli.rollout_words import percent, span
 from cloud.rollouts.documents import (
     CriterionView,
@@ -236,4 +236,6 @@ def figure(criterion: CriterionView, value: float | None) -> str:
     """In the criterion's unit: milliseconds, or a share."""
     if value is None:
         return ""
-    return f"{value:.4g} ms" if "_ms" in criterion.text.split(" ", 1)[0] else percent(value)
+    found = parsed(criterion)
+    unit = "" if found is None else found.measure.unit
+    return f"{value:.4g} {unit}" if unit else percent(value)

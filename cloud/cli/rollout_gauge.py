@@ -1,17 +1,12 @@
 """A bar of devices and a gauge of evidence, as characters with a meaning each. Pure."""
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from cloud.rollouts.criteria import Criterion, parse
 from cloud.rollouts.documents import CriterionView, StageView
-
-_NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_BOUND: Final = re.compile(
-    rf"[<>]=?\s*(?:(?P<number>{_NUMBER})|control(?:\s*(?P<op>[+*-])\s*(?P<by>{_NUMBER}))?)\s*$",
-    re.ASCII,
-)
+from shared.errors import Malformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +64,18 @@ def shared_out(parts: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(cells)
 
 
+def parsed(criterion: CriterionView) -> Criterion | None:
+    """None: a newer fleet's, which this program cannot read."""
+    try:
+        return parse(criterion.text)
+    except Malformed:
+        return None
+
+
 def bound_of(criterion: CriterionView) -> float | None:
     """The number that the cohort is held against now; None where control has none yet."""
-    found = _BOUND.search(criterion.text)
-    if found is None:
-        return None
-    if found["number"] is not None:
-        return float(found["number"])
-    if criterion.control is None or found["op"] is None:
-        return criterion.control
-    by = float(found["by"])
-    match found["op"]:
-        case "*":
-            return criterion.control * by
-        case "+":
-            return criterion.control + by
-        case _:
-            return criterion.control - by
+    found = parsed(criterion)
+    return None if found is None else found.bound(criterion.control)
 
 
 def gauge(criterion: CriterionView, width: int, marks: Marks = BLOCKS) -> str:

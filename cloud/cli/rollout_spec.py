@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from cloud.fleet.api.schemas import RolloutRequest
+from cloud.rollouts.criteria import parse, parse_all
 from cloud.rollouts.documents import CRITERIA
 from shared.config import in_words
 from shared.errors import Malformed
@@ -60,18 +61,11 @@ def waves_from(canary: float, factor: float = 2.0) -> tuple[float, ...]:
 def criteria_from(named: Sequence[str], *, only: bool = False) -> tuple[str, ...] | None:
     """Each takes the place of the default of the same measure; the other defaults stay.
 
-    `only`: none of the defaults stays. None: nothing was named, the fleet's defaults hold.
+    `only`: none of the defaults stays. None: nothing was named, the fleet's defaults hold. Raises
+    `Malformed`, with the position.
     """
     if not named:
         return None
     kept = () if only else CRITERIA
-    taken = {_measure(one) for one in named}
-    return (*(one for one in kept if _measure(one) not in taken), *named)
-
-
-def _measure(criterion: str) -> str:
-    return (
-        criterion.replace("<", " ").replace(">", " ").split(maxsplit=1)[0]
-        if criterion.split()
-        else ""
-    )
+    taken = {one.name for one in parse_all(named)}
+    return (*(one for one in kept if parse(one).name not in taken), *named)

@@ -1,4 +1,4 @@
-"""`hybridge-edge run`, `hybridge-edge doctor` and `hybridge-edge updates`.
+"""`hybridge-edge run`, `doctor`, `updates` and `enrol`.
 
 Exit codes: 0 after an orderly end, 1 when it cannot run here and now, 2 for a wrong command line
 or configuration.
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _doctor(asked.bundle, as_json=asked.json)
     if asked.command == "updates":
         return _updates(asked)
+    if asked.command == "enrol":
+        return _enrol(asked)
     return _run(asked.config)
 
 
@@ -81,6 +83,23 @@ def _updates(asked: argparse.Namespace) -> int:
     return 0
 
 
+def _enrol(asked: argparse.Namespace) -> int:
+    from edge.identity.command import token_from, words  # noqa: PLC0415  only here
+    from edge.identity.enrol import enrol  # noqa: PLC0415
+
+    try:
+        config, token = load(asked.config), token_from(asked.token, sys.stdin)
+    except Malformed as error:
+        return _failed(error, 2)
+    asking = enrol(asked.url, token, config.device_id, config.state_dir, ca=asked.ca)
+    try:
+        enrolment = asyncio.run(asking)
+    except HybridgeError as error:
+        return _failed(error, 1)
+    print(words(enrolment))  # noqa: T201
+    return 0
+
+
 def _failed(error: BaseException, code: int) -> int:
     print(f"hybridge-edge: {error}", file=sys.stderr)  # noqa: T201
     return code
@@ -118,6 +137,13 @@ def _parser() -> argparse.ArgumentParser:
             )
         if name == "rollback":
             action.add_argument("--to", metavar="VERSION", help="default: the newest that is kept")
+    enrol = commands.add_parser("enrol", help="get this device's certificate from its region")
+    enrol.add_argument("--config", type=Path, required=True, help="the agent's TOML file")
+    enrol.add_argument("--url", required=True, help="https:// address of the region's fleet")
+    enrol.add_argument("--token", required=True, help="as the operator gave it; - reads stdin")
+    enrol.add_argument(
+        "--ca", type=Path, help="PEM file of who vouches for that address; default: the system's"
+    )
     return parser
 
 

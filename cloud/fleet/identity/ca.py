@@ -33,6 +33,8 @@ SERVERS: Final = "servers.pem"
 CRL: Final = "crl.pem"
 BACKDATED: Final = timedelta(hours=24)
 """A device whose clock is up to a day slow still finds its new certificate in force."""
+BACKDATED_SHARE: Final = 0.1
+"""But not by more than this share of its life."""
 CA_LIFE: Final = timedelta(days=3650)
 DAYS_MAX: Final = 3650.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -122,8 +124,9 @@ class DeviceCa:
                 f"days: {days:g} is no life for a certificate; take up to {DAYS_MAX:.0f}"
             )
         name, key = device_name(device), public_key(csr_pem)
-        start, end = _at(now) - BACKDATED, _at(now) + timedelta(days=days)
-        end = min(end, self._own.not_valid_after_utc)
+        life = timedelta(days=days)
+        start = _at(now) - min(BACKDATED, BACKDATED_SHARE * life)
+        end = min(_at(now) + life, self._own.not_valid_after_utc)
         signed = self._leaf(name, key, start, end, ExtendedKeyUsageOID.CLIENT_AUTH).sign(
             self._key, hashes.SHA256()
         )

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from edge import api_url
 from edge.config import Config
-from edge.updates.status import UpdateStatus, VersionStatus
+from edge.updates.status import TargetStatus, UpdateStatus, VersionStatus
 from shared.errors import Disconnected, HybridgeError, Malformed, Refused, Unavailable
 
 _TIMEOUT_S = 120.0  # a rollback opens a model
@@ -65,6 +65,8 @@ def words(status: UpdateStatus) -> str:
         f"kept       {', '.join(map(_version, status.previous)) or 'none yet'}",
         f"phase      {status.phase}{f': {status.why}' if status.why else ''}",
     ]
+    if status.follows:
+        lines.append(f"fleet      {_asked(status.target)}")
     if status.candidate is not None:
         lines.append(f"candidate  {_version(status.candidate)}")
     if status.phase == "downloading" and status.total_bytes:
@@ -73,11 +75,11 @@ def words(status: UpdateStatus) -> str:
             f"download   {status.done_bytes:,} of {status.total_bytes:,} bytes ({share:.0%}), "
             f"{status.saved_bytes:,} of them not fetched"
         )
-    if status.phase == "trial":
-        lines.append(f"trial      {status.trial_samples} samples, {status.trial_skipped} skipped")
+    if status.phase in ("staged", "trial"):
+        lines.append(f"in shadow  {status.trial_samples} samples, {status.trial_skipped} skipped")
     if status.held_number is not None:
         lines.append(
-            f"held       until a release above number {status.held_number}; "
+            f"held       {'' if status.follows else f'until a release above number {status.held_number}; '}"
             "`hybridge-edge updates resume` ends it"
         )
     lines += [
@@ -91,3 +93,10 @@ def words(status: UpdateStatus) -> str:
 def _version(version: VersionStatus) -> str:
     number = f"release {version.number}" if version.number else "as set up"
     return f"{version.version} ({number})"
+
+
+def _asked(target: TargetStatus | None) -> str:
+    if target is None:
+        return "has asked for nothing yet"
+    way = "back to" if target.undo else f"{target.stage}:"
+    return f"{way} {target.version} (generation {target.generation}, attempt {target.attempt})"

@@ -51,7 +51,8 @@ class Download:
         rng: Jitter,
     ) -> None:
         self._registry, self._folders = registry, folders
-        self._pace, self._patience, self._rng = pace, patience, rng
+        self.pace = pace
+        self._patience, self._rng = patience, rng
         self._free_bytes_min = free_bytes_min
         self.done_bytes, self.total_bytes, self.saved_bytes = 0, 0, 0
 
@@ -142,7 +143,7 @@ class Download:
     async def _get(self, sha256: str, size: int, place: Path, note: Progress | None = None) -> None:
         await fetch_from(
             self._registry.session, self._registry.artifact_urls(sha256), place, sha256=sha256,
-            bytes=size, headers=self._registry.headers, pace=self._pace, on_progress=note,
+            bytes=size, headers=self._registry.headers, pace=self.pace, on_progress=note,
             patience=self._patience, rng=self._rng,
         )  # fmt: skip
 

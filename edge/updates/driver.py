@@ -6,6 +6,7 @@ The state is on disk before what follows from it is done.
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import assert_never
 
 from edge.inference.slot import Slot
@@ -16,11 +17,17 @@ from edge.updates.events import (
     Event,
     Fetch,
     Interrupted,
+    Labour,
+    Lasted,
+    NotRestored,
     Probe,
     Proven,
     Prune,
     Report,
+    Restore,
+    Stage,
     SwapFailed,
+    Tried,
     Try,
     Verify,
 )
@@ -50,10 +57,12 @@ class Driver:
         proven_s: float,
         backoff_s: tuple[float, float],
         rng: Jitter,
+        changed: Callable[[], None],
     ) -> None:
         """`wake` is set when it is time to look at the registry, and go on with a cut download.
 
-        `proven_s`: seconds that a version must run; `backoff_s`: shortest and longest bound.
+        `proven_s`: seconds that a version must run; `backoff_s`: shortest and longest bound;
+        `changed` is called when the state or what answers has changed.
         """
         self.state = state
         self.answering = state.active
@@ -61,10 +70,13 @@ class Driver:
         self._serving, self._folders, self._work = serving, folders, work
         self._reporter, self._wake, self._rng = reporter, wake, rng
         self._proven_s, self._backoff_s = proven_s, backoff_s
+        self._changed = changed
         self._lock = asyncio.Lock()
         self._running: asyncio.Task[None] | None = None  # the work for the candidate
+        self._doing: Labour | None = None
         self._proving: asyncio.TimerHandle | None = None
         self._resuming: asyncio.TimerHandle | None = None
+        self._lasting: asyncio.TimerHandle | None = None
         self._cuts = 0  # of downloads, in a row
         self.trouble = ""
         """Why the disk did not take the last state, in words."""
@@ -98,15 +110,20 @@ class Driver:
 
         Raises `Unavailable` when the disk does not take the state, which then stays as it was.
         """
-        async with self._lock:
-            events = deque([event])
-            while events:
-                state, commands = step(self.state, events.popleft())
-                if state != self.state:
-                    await self._persist(state)
-                for command in commands:
-                    if (follows := await self._execute(command, slot)) is not None:
-                        events.append(follows)
+        before = (self.state, self.answering)
+        try:
+            async with self._lock:
+                events = deque([event])
+                while events:
+                    state, commands = step(self.state, events.popleft())
+                    if state != self.state:
+                        await self._persist(state)
+                    for command in commands:
+                        if (follows := await self._execute(command, slot)) is not None:
+                            events.append(follows)
+        finally:
+            if (self.state, self.answering) != before:
+                self._changed()
 
     async def _persist(self, state: State) -> None:
         try:
@@ -129,9 +146,14 @@ class Driver:
 
     async def _execute(self, command: Command, slot: Slot | None) -> Event | None:
         match command:
-            case Fetch() | Verify() | Probe() | Try():
+            case Stage() | Try() if self._runs_in_shadow(command):
+                self._work.turn(live=isinstance(command, Try))
+                self._doing = command
+            case Fetch() | Verify() | Probe() | Stage() | Try() | Restore():
                 await self._end_work()
+                self._doing = command
                 self._running = self._tasks.create_task(self._do(command), name="update")
+                self._last(command)
             case Activate(generation, release):
                 return self._swap(generation, release, slot)
             case Prune():
@@ -143,6 +165,15 @@ class Driver:
                 assert_never(command)
         return None
 
+    def _runs_in_shadow(self, command: Stage | Try) -> bool:
+        """This very candidate does already: what it has shown is kept."""
+        doing = self._doing
+        return (
+            not self.idle
+            and isinstance(doing, Stage | Try)
+            and (doing.generation, doing.release) == (command.generation, command.release)
+        )
+
     async def _end_work(self) -> None:
         """End what works for an older generation, unless that is who asks."""
         running = self._running
@@ -151,7 +182,7 @@ class Driver:
         running.cancel()
         await asyncio.wait({running})
 
-    async def _do(self, command: Fetch | Verify | Probe | Try) -> None:
+    async def _do(self, command: Labour) -> None:
         event, slot = await self._work.do(command, self.state)
         try:
             self._cuts = self._cuts + 1 if isinstance(event, Interrupted) else 0
@@ -159,6 +190,8 @@ class Driver:
         finally:
             if slot is not None and self._serving.slot is not slot:
                 await slot.retire()
+        if isinstance(event, NotRestored) or (isinstance(event, Tried) and self.state.busy):
+            self._wake.set()  # fetched anew; or staged again at the very end of its trial
         if self._cuts:
             pause = pause_s(self._cuts, *self._backoff_s, self._rng)
             self._resuming = asyncio.get_running_loop().call_later(pause, self._wake.set)
@@ -183,8 +216,19 @@ class Driver:
                 lambda: self._tasks.create_task(self.try_to(Proven()), name="proven"),
             )
 
+    def _last(self, command: Labour) -> None:
+        """A candidate may be staged for weeks: power cuts in that time are not its fault."""
+        if self._lasting is not None:
+            self._lasting.cancel()
+        if isinstance(command, Stage):
+            lasted = Lasted(command.generation)
+            self._lasting = asyncio.get_running_loop().call_later(
+                self._proven_s,
+                lambda: self._tasks.create_task(self.try_to(lasted), name="lasted"),
+            )
+
     def _cancel_timers(self) -> None:
-        for timer in (self._proving, self._resuming):
+        for timer in (self._proving, self._resuming, self._lasting):
             if timer is not None:
                 timer.cancel()
 

@@ -6,6 +6,7 @@ A generation belongs to one candidate; events and commands of an older one count
 from dataclasses import dataclass
 
 from edge.updates.release import Release
+from edge.updates.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,17 @@ class Offered:
 
     releases: tuple[Release, ...]
     pin: str | None = None
+    patient: bool = False
+    """What the fleet asks for may still come to this registry: not naming it is no failure yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The fleet wants this; None: nothing any more."""
+
+    target: Target | None
+    factory: Release | None = None
+    """What the device was set up with, where that is known: an undo may go back to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +78,35 @@ class Rejected:
 
     generation: int
     why: str
+    golden: bool = False
+    """Its golden samples were the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """This device could not: it may work another time."""
+
+    generation: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lasted:
+    """It has run in shadow for a while: the agent's ends before are not its fault."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The kept version that the fleet goes back to is open."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotRestored:
+    """It is damaged or does not open: what is fetched anew may."""
 
     generation: int
     why: str
@@ -96,6 +132,9 @@ class RolledBack:
 class HoldReleased:
     """An operator lets newer versions come again."""
 
+    factory: Release | None = None
+    """As in `Followed`."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryAsked:
@@ -113,8 +152,8 @@ class Stopped:
 
 
 Event = (
-    Started | Resumed | Offered | Downloaded | Interrupted | Verified | Probed | Tried | Rejected | Failed
-    | SwapFailed | RolledBack | HoldReleased | RetryAsked | Proven | Stopped
+    Started | Resumed | Offered | Followed | Downloaded | Interrupted | Verified | Probed | Tried
+    | Lasted | Restored | NotRestored | Rejected | Failed | SwapFailed | RolledBack | HoldReleased | RetryAsked | Proven | Stopped
 )  # fmt: skip
 
 
@@ -143,6 +182,22 @@ class Try:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """Run it in shadow until the fleet says live; a trial of the same generation is the same run."""
+
+    generation: int
+    release: Release
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Open a kept version."""
+
+    generation: int
+    release: Release
+
+
+@dataclass(frozen=True, slots=True)
 class Activate:
     """Give the agent the slot of what is active now."""
 
@@ -164,4 +219,6 @@ class Report:
     generation: int
 
 
-Command = Fetch | Verify | Probe | Try | Activate | Prune | Report
+Labour = Fetch | Verify | Probe | Stage | Try | Restore
+"""What takes a while; one at a time."""
+Command = Labour | Activate | Prune | Report

@@ -1,5 +1,7 @@
 """The way of an update: idle -> downloading -> verifying -> probing -> trial -> active. Pure.
 
+On a device that follows a fleet, too: probing -> staged -> trial, and restoring -> active.
+
 The state is on disk before a command runs, so that a kill -9 at any point resumes: every command
 may come twice. Events of another generation are of a candidate that was given up, and change nothing.
 """
@@ -15,8 +17,11 @@ from edge.updates.events import (
     Event,
     Failed,
     Fetch,
+    Followed,
     HoldReleased,
     Interrupted,
+    Lasted,
+    NotRestored,
     Offered,
     Probe,
     Probed,
@@ -24,9 +29,12 @@ from edge.updates.events import (
     Prune,
     Rejected,
     Report,
+    Restore,
+    Restored,
     Resumed,
     RetryAsked,
     RolledBack,
+    Stage,
     Started,
     Stopped,
     SwapFailed,
@@ -35,13 +43,18 @@ from edge.updates.events import (
     Verified,
     Verify,
 )
+from edge.updates.following import followed, offered, toward
 from edge.updates.release import Release
-from edge.updates.state import KEPT, REFUSED_MAX, WHY_MAX, Phase, Refusal, State
+from edge.updates.state import KEPT, WHY_MAX, State
+from edge.updates.transitions import Step, begun, ended, refused
 
 TRIES_MAX = 3  # a candidate in whose probe or trial the agent died this often is at fault
+_RISKY = ("probing", "staged", "trial", "restoring")  # the candidate runs
 
-
-Step = tuple[State, tuple[Command, ...]]
+_OfCandidate = (
+    Downloaded | Interrupted | Verified | Probed | Tried | Lasted | Restored | NotRestored | Rejected
+    | Failed
+)  # fmt: skip
 
 
 def step(state: State, event: Event) -> Step:
@@ -51,11 +64,16 @@ def step(state: State, event: Event) -> Step:
         case Resumed():
             return state, _work(state)
         case Offered(releases, pin):
-            return _offered(state, releases, pin)
+            return offered(state, event) if state.follows else _offered(state, releases, pin)
+        case Followed():
+            return followed(state, event)
         case RolledBack(release):
             return _rolled_back(state, release)
-        case HoldReleased():
-            return replace(state, held_number=None), ()
+        case HoldReleased(factory):
+            free = replace(state, held_number=None)
+            if not state.follows or state.held_number is None:
+                return free, ()
+            return toward(free, factory)
         case RetryAsked():
             return replace(state, refused=()), ()
         case Proven():
@@ -66,7 +84,10 @@ def step(state: State, event: Event) -> Step:
             return (
                 _swap_failed(state, event) if event.generation == state.generation else (state, ())
             )
-        case Downloaded() | Interrupted() | Verified() | Probed() | Tried() | Rejected() | Failed():
+        case (
+            Downloaded() | Interrupted() | Verified() | Probed() | Tried() | Lasted() | Restored()
+            | NotRestored() | Rejected() | Failed()
+        ):  # fmt: skip
             if state.candidate is None or event.generation != state.generation:
                 return state, ()
             return _of_candidate(state, state.candidate, event)
@@ -74,17 +95,13 @@ def step(state: State, event: Event) -> Step:
             assert_never(event)
 
 
-def _of_candidate(
-    state: State,
-    candidate: Release,
-    event: Downloaded | Interrupted | Verified | Probed | Tried | Rejected | Failed,
-) -> Step:
+def _of_candidate(state: State, candidate: Release, event: _OfCandidate) -> Step:
     number = state.generation
     match event, state.phase:
-        case Rejected(why=why), _:
-            return _ended(_refuse(state, candidate, why), "rejected", why)
+        case Rejected(why=why, golden=golden), _:
+            return ended(refused(state, candidate, why, golden=golden), "rejected", why)
         case Failed(why=why), _:
-            return _ended(state, "failed", why)
+            return ended(state, "failed", why)
         case Interrupted(why=why), "downloading":
             return replace(state, why=why[:WHY_MAX]), ()
         case Downloaded(), "downloading":
@@ -92,23 +109,43 @@ def _of_candidate(
         case Verified(), "verifying":
             return replace(state, phase="probing", why="", tries=0), (Probe(number, candidate),)
         case Probed(why=why), "probing":
-            after = replace(state, phase="trial", why=why[:WHY_MAX], tries=0)
-            return after, (Try(number, candidate), Report(number))
+            return _probed(state, candidate, why)
         case Tried(why=why), "trial":
-            return _activated(state, candidate, why)
+            return _activated(state, candidate, why, proven=False)
+        case Lasted(), "staged":
+            return replace(state, tries=0), ()
+        case Restored(), "restoring":
+            return _activated(state, candidate, state.why, proven=True)
+        case NotRestored(why=why), "restoring":
+            rest = tuple(r for r in state.previous if not r.same_as(candidate))
+            return ended(replace(state, previous=rest), "idle", f"{candidate} is not usable: {why}")
         case _:
             return state, ()  # a second copy, or of a phase that is over
+
+
+def _probed(state: State, candidate: Release, why: str) -> Step:
+    target, number = state.target, state.generation
+    after = replace(state, why=why[:WHY_MAX], tries=0)
+    if state.follows and target is not None and target.stage == "shadow":
+        return replace(after, phase="staged"), (Stage(number, candidate), Report(number))
+    return replace(after, phase="trial"), (Try(number, candidate), Report(number))
 
 
 def _started(state: State) -> Step:
     if state.candidate is None:
         return state, (Prune(state.generation), Report(state.generation))
+    if state.follows and not (state.target and state.target.names(state.candidate)):
+        return ended(state, "idle", f"{state.candidate} is not what the fleet asks for")
     after = replace(state, generation=state.generation + 1)
-    if state.phase in ("probing", "trial"):
+    if state.phase in _RISKY:
         after = replace(after, tries=state.tries + 1)
         if after.tries >= TRIES_MAX:
             why = f"the agent ended {after.tries} times during its {state.phase}"
-            return _ended(_refuse(after, state.candidate, why), "rejected", why)
+            return ended(refused(after, state.candidate, why), "rejected", why)
+    if not state.follows and state.phase == "restoring":
+        return ended(state, "idle", "this device does not follow a fleet any more")
+    if not state.follows and state.phase == "staged":
+        after = replace(after, phase="trial")
     return after, (Prune(after.generation), *_work(after), Report(after.generation))
 
 
@@ -124,8 +161,12 @@ def _work(state: State) -> tuple[Command, ...]:
             return (Verify(number, candidate),)
         case "probing":
             return (Probe(number, candidate),)
+        case "staged":
+            return (Stage(number, candidate),)
         case "trial":
             return (Try(number, candidate),)
+        case "restoring":
+            return (Restore(number, candidate),)
         case "idle" | "active" | "rejected" | "failed":
             return ()  # never with a candidate
         case _:
@@ -137,23 +178,18 @@ def _offered(state: State, releases: tuple[Release, ...], pin: str | None) -> St
     if choice.release is None:
         if state.candidate is None:
             return state, ()
-        return _ended(state, "idle", choice.why)  # it was retired while it was on its way
+        return ended(state, "idle", choice.why)  # it was retired while it was on its way
     if choice.release.same_as(state.candidate):
         return state, ()
-    number = state.generation + 1
-    after = replace(
-        state, phase="downloading", why=choice.why, generation=number, candidate=choice.release,
-        tries=0,
-    )  # fmt: skip
-    return after, (Prune(number), Fetch(number, choice.release), Report(number))
+    return begun(state, choice.release, choice.why)
 
 
-def _activated(state: State, candidate: Release, why: str) -> Step:
+def _activated(state: State, candidate: Release, why: str, *, proven: bool) -> Step:
     others = (state.active, *state.previous)
     previous = tuple(r for r in others if not r.same_as(candidate))[:KEPT]
     after = replace(
         state, active=candidate, previous=previous, phase="active", why=why[:WHY_MAX],
-        candidate=None, tries=0, proven=False, starts=0, held_number=None,
+        candidate=None, tries=0, proven=proven, starts=0, held_number=None,
     )  # fmt: skip
     number = state.generation
     return after, (Activate(number, candidate), Prune(number), Report(number))
@@ -164,7 +200,7 @@ def _swap_failed(state: State, event: SwapFailed) -> Step:
         return state, ()
     rest = tuple(r for r in state.previous if not r.same_as(event.still))
     after = replace(state, active=event.still, previous=rest, proven=True, starts=0)
-    return _ended(_refuse(after, state.active, event.why), "rejected", event.why)
+    return ended(refused(after, state.active, event.why), "rejected", event.why)
 
 
 def _rolled_back(state: State, release: Release) -> Step:
@@ -183,17 +219,3 @@ def _rolled_back(state: State, release: Release) -> Step:
         starts=0, held_number=max(newest, state.held_number or 0),
     )  # fmt: skip
     return after, (Activate(number, release), Prune(number), Report(number))
-
-
-def _ended(state: State, phase: Phase, why: str) -> Step:
-    number = state.generation + 1
-    after = replace(
-        state, phase=phase, why=why[:WHY_MAX], candidate=None, tries=0, generation=number
-    )
-    return after, (Prune(number), Report(number))
-
-
-def _refuse(state: State, release: Release, why: str) -> State:
-    others = tuple(r for r in state.refused if not r.release.same_as(release))
-    refused = (Refusal(release, why[:WHY_MAX]), *others)[:REFUSED_MAX]
-    return replace(state, refused=refused)

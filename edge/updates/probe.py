@@ -28,6 +28,11 @@ Words = Annotated[str, StringConstraints(max_length=2000)]
 class Unfit(Refused):
     """The candidate does not do here what it should."""
 
+    def __init__(self, why: str, *, golden: bool = False) -> None:
+        """`golden`: its answers to the golden samples are the reason."""
+        super().__init__(why)
+        self.golden = golden
+
 
 class Answer(BaseModel):
     """What the child says; hostile, for it has run the candidate."""
@@ -35,6 +40,7 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     refused: Words | None = None
+    golden: bool = False  # its answers to the golden samples are the reason
     variant: Annotated[str, StringConstraints(max_length=40)] = ""
     latency_ms: Annotated[float, Field(ge=0)] = 0.0
     active_ms: Annotated[float, Field(ge=0)] | None = None
@@ -76,7 +82,7 @@ async def probe(
     }  # fmt: skip
     answer = await _ask_child(json.dumps(asked).encode(), program, bounds.s_max)
     if answer.refused is not None:
-        raise Unfit(answer.refused)
+        raise Unfit(answer.refused, golden=answer.golden)
     fault = latency_fault(
         answer.latency_ms, answer.active_ms, bounds.latency_ms_max, bounds.slower_max
     )

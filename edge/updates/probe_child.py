@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from shared.bundle.reader import Bundle, open_bundle
 from shared.engines.apart import choose_apart
 from shared.engines.engine import Session
+from shared.engines.ranking import NoChoice, Verdict
 from shared.errors import HybridgeError
 from shared.parent_process import end_with_parent
 
@@ -34,6 +36,8 @@ def main() -> None:
     _step_back()
     try:
         answer = _probe(asked)
+    except NoChoice as error:
+        answer = {"refused": str(error)[:2000], "golden": _golden(error.verdicts)}
     except HybridgeError as error:
         answer = {"refused": str(error)[:2000]}
     with answers:
@@ -55,6 +59,11 @@ def _probe(asked: dict[str, str]) -> dict[str, object]:
     else:
         answer["latency_ms"], answer["active_ms"] = _in_turn(bundle, choice.session, active)
     return answer
+
+
+def _golden(verdicts: Iterable[Verdict]) -> bool:
+    """Whether a variant ran and answered the golden samples otherwise than it should."""
+    return any(v.parity is not None and not v.parity.passes for v in verdicts)
 
 
 def _active(path: Path, variant: str, cache_dir: Path) -> Session | None:

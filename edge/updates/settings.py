@@ -31,6 +31,11 @@ class UpdateSettings(Server):
     """Seconds between two looks, give or take a tenth; a quarter of an hour is soon enough for a
     new model, and 1,000 devices are one look a second."""
 
+    released_s_max: Positive = 900.0
+    """Seconds that a version which the fleet asks for may be missing in the signed metadata before
+    this device reports a failure; a replica is seldom a quarter of an hour behind its home. It is
+    looked for on and on all the same."""
+
     backoff_s_min: Positive = 1.0
     """Seconds; the bound of the first pause after a failure, before jitter."""
 

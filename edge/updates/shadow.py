@@ -1,4 +1,7 @@
-"""The trial: the candidate runs behind the active model on live samples, within a share of a core.
+"""The candidate runs behind the active model on live samples, within a share of a core.
+
+Staged, until the fleet says live; on trial, by its terms. One run can go from one to the other, and
+what it has shown counts on.
 
 It has a thread of its own, never the event loop and never the thread that answers. All counting is
 on the event loop. A thread cannot be stopped: one that hangs in the candidate is left behind.
@@ -6,7 +9,6 @@ on the event loop. A thread cannot be stopped: one that hangs in the candidate i
 
 import asyncio
 import math
-import queue
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -17,14 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.answers import Answer
-from edge.updates.trial import CpuBudget, Tally, Terms, Verdict, judge
+from edge.updates.shadow_tally import ShadowTally
+from edge.updates.trial import CpuBudget, Tally, Terms, Verdict, judge, judge_staged
+from edge.updates.waiting import Waiting
+from shared.ids import SampleId
 
 _WAITING_MAX = 32  # samples; more are skipped: a trial is no backlog
 _HUNG_S = 30.0
 HURRY_S = 2.0
 
 Image = NDArray[np.uint8]
-_Job = tuple[Image, int]
+_Job = tuple[Image, int, SampleId]
 
 
 class Candidate(Protocol):
@@ -35,13 +40,20 @@ class Candidate(Protocol):
 
 class Trial:
     def __init__(
-        self, candidate: Candidate, terms: Terms, cpu_share: float, hung_s: float = _HUNG_S
+        self,
+        candidate: Candidate,
+        terms: Terms,
+        cpu_share: float,
+        hung_s: float = _HUNG_S,
+        *,
+        evidence: ShadowTally | None = None,
+        live: bool = True,
     ) -> None:
-        """Call it on the event loop."""
+        """Call it on the event loop. `live`: on trial, and not staged."""
         self._candidate, self._terms, self._hung_s = candidate, terms, hung_s
         self._budget = CpuBudget(cpu_share)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._ended = False
+        self._evidence, self._live = evidence, live
+        self._jobs: Waiting[_Job] = Waiting(_WAITING_MAX)
         self._waiting = 0
         self._last_sign = 0.0  # when the thread was idle last, or ended a sample
         self._changed, self._gone = asyncio.Event(), asyncio.Event()
@@ -50,15 +62,26 @@ class Trial:
         self._thread = threading.Thread(target=self._work, name="trial", daemon=True)
 
     def show(self, tensor: Image, answer: Answer) -> None:
-        """One live sample and what the edge answered to it; returns at once."""
+        """One live sample and what the edge answered to it; returns at once.
+
+        Those that the cloud will answer go first: they tell which of the two is right.
+        """
         now = self._loop.time()
-        if self._waiting >= _WAITING_MAX or not self._budget.allows(now):
+        first = answer.route != "accepted"
+        room = first or self._waiting < _WAITING_MAX  # one of them is in the thread
+        if not (room and self._budget.allows(now, first=first)):
             self.tally.skipped += 1
-            return
-        if self._waiting == 0:
-            self._last_sign = now
-        self._waiting += 1
-        self._jobs.put((tensor, answer.edge_label))
+        elif self._jobs.put((tensor, answer.edge_label, answer.id), first=first):
+            if self._waiting == 0:
+                self._last_sign = now
+            self._waiting += 1
+        else:
+            self.tally.skipped += 1
+
+    def turn(self, *, live: bool) -> None:
+        """From staged to trial, or back."""
+        self._live = live
+        self._changed.set()
 
     async def run(self) -> Verdict:
         """Until there is a verdict; `show` is called meanwhile. Then `leave`."""
@@ -67,7 +90,8 @@ class Trial:
         self._thread.start()
         while (verdict := self._judged(began)) is None:
             self._changed.clear()
-            async with _until(min(deadline, self._loop.time() + self._hung_s)):
+            looks_at = self._loop.time() + self._hung_s
+            async with _until(min(deadline, looks_at) if self._live else looks_at):
                 await self._changed.wait()
         return verdict
 
@@ -76,8 +100,7 @@ class Trial:
 
         `hurry`: somebody waits for it, and it is not to be used any more.
         """
-        self._ended = True
-        self._jobs.put(None)
+        self._jobs.close()
         if self._thread.ident is None:
             return True
         with suppress(TimeoutError):  # nobody joins it: who waits for a thread cannot be ended
@@ -89,6 +112,8 @@ class Trial:
         now = self._loop.time()
         if self._waiting > 0 and now - self._last_sign >= self._hung_s:
             return Verdict(accepted=False, why=f"hangs over a live sample for {self._hung_s:g} s")
+        if not self._live:
+            return judge_staged(self._terms, self.tally)
         return judge(self._terms, self.tally, now - began)
 
     # In the thread
@@ -101,8 +126,8 @@ class Trial:
                 self._loop.call_soon_threadsafe(self._gone.set)
 
     def _run_jobs(self) -> None:
-        while (job := self._jobs.get()) is not None and not self._ended:
-            tensor, label = job
+        while (job := self._jobs.get()) is not None:
+            tensor, label, sample = job
             start = time.perf_counter()
             logits: list[float] | None
             try:
@@ -111,21 +136,27 @@ class Trial:
                 logits = None
             took_s = time.perf_counter() - start
             with suppress(RuntimeError):  # the agent ended meanwhile
-                self._loop.call_soon_threadsafe(self._ran, logits, label, took_s)
+                self._loop.call_soon_threadsafe(self._ran, logits, label, sample, took_s)
 
     # On the event loop again
 
-    def _ran(self, logits: list[float] | None, label: int, took_s: float) -> None:
+    def _ran(self, logits: list[float] | None, label: int, sample: SampleId, took_s: float) -> None:
         """Time in a run counts as computing: an engine's own threads do not show in this one's."""
         self._budget.spend(took_s)
         self._last_sign = self._loop.time()
         self._waiting -= 1
+        latency_ms, own = took_s * 1e3, None
         if logits is None:
             self.tally.failed += 1
         else:
             finite = all(map(math.isfinite, logits))
-            agrees = finite and logits.index(max(logits)) == label
-            self.tally.add(agrees=agrees, finite=finite, latency_ms=took_s * 1e3)
+            own = logits.index(max(logits)) if finite else None
+            self.tally.add(
+                agrees=own == label, finite=finite, latency_ms=latency_ms,
+                slow=latency_ms > self._terms.p95_ms_max,
+            )  # fmt: skip
+        if self._evidence is not None:
+            self._evidence.ran(sample, own, label, latency_ms)
         self._changed.set()
 
 

@@ -7,7 +7,7 @@ one before it runs at the next start.
 from dataclasses import dataclass, replace
 
 from edge.updates.release import Release
-from edge.updates.state import KEPT, REFUSED_MAX, WHY_MAX, Refusal, State
+from edge.updates.state import KEPT, REFUSED_MAX, WHY_MAX, Refusal, State, attempt_for
 
 STARTS_MAX = 3
 
@@ -54,11 +54,18 @@ def fall_back(state: State, opened: Release, faults: tuple[Fault, ...]) -> State
         for r in (state.active, *state.previous)
         if r.manifest_sha256 not in bad and not r.same_as(opened)
     )
-    new = tuple(Refusal(f.release, f.why[:WHY_MAX]) for f in faults if f.refuse)
+    new = tuple(
+        Refusal(f.release, f.why[:WHY_MAX], attempt_for(state, f.release), ran=True)
+        for f in faults
+        if f.refuse
+    )
     refused = tuple(r for r in state.refused if r.release.manifest_sha256 not in bad)
     why = "; ".join(f"{fault.release}: {fault.why}" for fault in faults)
+    other = state.follows and not any(
+        state.target and state.target.names(f.release) for f in faults
+    )
     return replace(
-        state, active=opened, previous=rest[:KEPT], phase="failed", candidate=None, tries=0,
+        state, active=opened, previous=rest[:KEPT], phase="idle" if other else "failed", candidate=None, tries=0,
         why=f"fell back to {opened}: {why}"[:WHY_MAX], generation=state.generation + 1,
         proven=True, starts=0, refused=(*new, *refused)[:REFUSED_MAX],
     )  # fmt: skip

@@ -1,9 +1,12 @@
 """What people and tools are shown of the updates."""
 
+from dataclasses import asdict
+
 from pydantic import BaseModel, ConfigDict
 
 from edge.updates.release import Release
 from edge.updates.state import Phase, State
+from edge.updates.target import Stage, Target
 
 
 class VersionStatus(BaseModel):
@@ -30,6 +33,24 @@ class RefusedStatus(BaseModel):
     why: str
 
 
+class TargetStatus(BaseModel):
+    """What the fleet asks for."""
+
+    model_config = ConfigDict(frozen=True)
+
+    generation: int
+    version: str
+    manifest_sha256: str
+    stage: Stage
+    attempt: int
+    undo: bool
+    rollout: str | None
+
+    @classmethod
+    def of(cls, target: Target) -> "TargetStatus":
+        return cls(**asdict(target))
+
+
 class UpdateStatus(BaseModel):
     """`model_dump(mode="json")` is the local API's document."""
 
@@ -50,6 +71,8 @@ class UpdateStatus(BaseModel):
     trial_skipped: int
     checked_at: float | None  # Unix seconds of the last good look, by this device's clock
     failures: int  # looks in a row that failed
+    follows: bool = False  # the fleet says what to run, and not the newest number
+    target: TargetStatus | None = None  # what it says
 
 
 def status_of(
@@ -81,4 +104,6 @@ def status_of(
         trial_skipped=trial[1],
         checked_at=checked_at,
         failures=failures,
+        follows=state.follows,
+        target=None if state.target is None else TargetStatus.of(state.target),
     )

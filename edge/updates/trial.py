@@ -1,9 +1,14 @@
-"""What a trial in the shadow of the active model shows, and whether that is enough. Pure."""
+"""What a run in the shadow of the active model shows, and whether that is enough. Pure."""
 
+import math
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
 _P95_SAMPLES_MIN = 20  # fewer have no 95th percentile
+_LATENCIES_MAX = 1000  # of the newest samples
+_SIGMAS = 4.0  # beyond chance, however often one looks: a candidate may be staged for weeks
+_CPU_KEPT = 0.5  # of the budget, for samples that the cloud will answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +25,21 @@ class Terms:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts so far. At most `Terms.samples` latencies are kept."""
+    """Counts so far, and the newest latencies."""
 
     ran: int = 0
     agreed: int = 0
     not_finite: int = 0
     failed: int = 0
+    slow: int = 0  # over the bound of the 95th percentile
     skipped: int = 0  # over the CPU budget, or the queue was full
-    latencies_ms: list[float] = field(default_factory=list)
+    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=_LATENCIES_MAX))
 
-    def add(self, *, agrees: bool, finite: bool, latency_ms: float) -> None:
+    def add(self, *, agrees: bool, finite: bool, latency_ms: float, slow: bool = False) -> None:
         self.ran += 1
         self.agreed += agrees
         self.not_finite += not finite
+        self.slow += slow
         self.latencies_ms.append(latency_ms)
 
     @property
@@ -62,10 +69,8 @@ class Verdict:
 
 def judge(terms: Terms, tally: Tally, elapsed_s: float) -> Verdict | None:
     """None while the trial goes on."""
-    if tally.not_finite:
-        return Verdict(accepted=False, why="answered a live sample with NaN or infinity")
-    if tally.failed:
-        return Verdict(accepted=False, why="raised an error over a live sample")
+    if (broken := _broken(tally)) is not None:
+        return broken
     done = tally.ran >= terms.samples
     if not done and elapsed_s < terms.s_max:
         return None
@@ -86,6 +91,41 @@ def judge(terms: Terms, tally: Tally, elapsed_s: float) -> Verdict | None:
     return Verdict(accepted=True, why=str(tally))
 
 
+def judge_staged(terms: Terms, tally: Tally) -> Verdict | None:
+    """None, or a rejection: a candidate that waits for the fleet is judged by the fleet, unless it
+    is bad beyond chance. Constant time: it is asked after each sample.
+    """
+    if (broken := _broken(tally)) is not None:
+        return broken
+    if tally.ran < terms.samples_min:
+        return None
+    lowest = terms.agreement_min - _noise(terms.agreement_min, tally.ran)
+    if tally.agreement < lowest:
+        return Verdict(
+            accepted=False,
+            why=f"agrees far too little: {tally} (at least {terms.agreement_min:.1%})",
+        )
+    if tally.slow > tally.ran * (0.05 + _noise(0.05, tally.ran)):
+        return Verdict(
+            accepted=False,
+            why=f"too slow on live samples: {tally.slow} of {tally.ran} took over "
+            f"{terms.p95_ms_max:g} ms; one in twenty may",
+        )
+    return None
+
+
+def _noise(share: float, samples: int) -> float:
+    return _SIGMAS * math.sqrt(share * (1 - share) / samples)
+
+
+def _broken(tally: Tally) -> Verdict | None:
+    if tally.not_finite:
+        return Verdict(accepted=False, why="answered a live sample with NaN or infinity")
+    if tally.failed:
+        return Verdict(accepted=False, why="raised an error over a live sample")
+    return None
+
+
 class CpuBudget:
     """A share of one core: a bucket of seconds that may go into debt by one run."""
 
@@ -94,11 +134,12 @@ class CpuBudget:
         self._share, self._capacity = share, share * burst_s
         self._left, self._at = self._capacity, float("-inf")
 
-    def allows(self, now: float) -> bool:
+    def allows(self, now: float, *, first: bool = True) -> bool:
+        """Half of it is kept for samples that go `first`."""
         if now > self._at:
             self._left = min(self._capacity, self._left + (now - self._at) * self._share)
             self._at = now
-        return self._left > 0
+        return self._left > (0.0 if first else self._capacity * _CPU_KEPT)
 
     def spend(self, busy_s: float) -> None:
         self._left -= busy_s

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -21,9 +21,14 @@ from edge.updates.events import (
     Failed,
     Fetch,
     Interrupted,
+    Labour,
+    NotRestored,
     Probe,
     Probed,
     Rejected,
+    Restore,
+    Restored,
+    Stage,
     Tried,
     Try,
     Verified,
@@ -34,6 +39,7 @@ from edge.updates.probe import Bounds, Unfit, probe
 from edge.updates.release import Release
 from edge.updates.settings import UpdateSettings
 from edge.updates.shadow import HURRY_S, Trial
+from edge.updates.shadow_tally import ShadowTally
 from edge.updates.state import State
 from shared.disk import NoRoom
 from shared.errors import HybridgeError, Malformed, NotTrusted, Refused, TooLarge, Unavailable
@@ -78,14 +84,19 @@ class Work:
         self._download, self._engine, self._cache_dir = download, engine, cache_dir
         self._now = now
         self._spans, self._zone = settings.spans(), settings.zone()
+        self._hours = settings.windows
         self._variant: tuple[Release, str] | None = None  # that the probe chose
         self.trial: Trial | None = None
+        self.evidence: ShadowTally | None = None  # of the last run in shadow
+        self._runs, self._live = 0, True  # in shadow; on trial there, and not staged
         self.waits = ""  # for a window
 
-    async def do(
-        self, command: Fetch | Verify | Probe | Try, state: State
-    ) -> tuple[Event, Slot | None]:
-        """What came of it, and the open slot of a candidate that passed its trial."""
+    def retune(self, hours: Sequence[str]) -> None:
+        """Other windows for downloads. Raises `Malformed` for one that is none."""
+        self._spans, self._hours = tuple(map(windows.parse, hours)), tuple(hours)
+
+    async def do(self, command: Labour, state: State) -> tuple[Event, Slot | None]:
+        """What came of it, and the open slot of what is to answer now."""
         try:
             match command:
                 case Fetch(generation, release):
@@ -94,8 +105,14 @@ class Work:
                     return await self._verify(generation, release), None
                 case Probe(generation, release):
                     return await self._probe(generation, release, state), None
-                case Try(generation, release):
+                case Stage(generation, release):
+                    self._live = False
                     return await self._try(generation, release)
+                case Try(generation, release):
+                    self._live = True
+                    return await self._try(generation, release)
+                case Restore(generation, release):
+                    return await self._restore(generation, release)
                 case _:
                     assert_never(command)
         except (OSError, MemoryError) as error:  # a disk that breaks must not end the agent
@@ -128,7 +145,7 @@ class Work:
         """Wait for a window; what runs inside ends with it."""
         while not windows.is_open(self._spans, local := self._local()):
             opens_s = windows.changes_in_s(self._spans, local) or _CLOSED_LOOK_S
-            self.waits = f"for a window: {', '.join(self._settings.windows)}"
+            self.waits = f"for a window: {', '.join(self._hours)}"
             await asyncio.sleep(min(opens_s, _CLOSED_LOOK_S))
         self.waits = ""
         closes_s = windows.changes_in_s(self._spans, self._local())
@@ -177,13 +194,19 @@ class Work:
                 bounds=Bounds(s.probe_s_max, s.latency_ms_max, s.slower_max),
             )  # fmt: skip
         except Unfit as error:
-            return Rejected(generation, str(error))
+            return Rejected(generation, str(error), error.golden)
         except OSError as error:  # no process, no memory
             return Failed(generation, f"the probe could not start: {error}")
         self._variant = (release, found.variant)
         return Probed(generation, found.why)
 
-    # Trial
+    # In shadow
+
+    def turn(self, *, live: bool) -> None:
+        """What runs in shadow goes from staged to trial, or back; it may still be opening."""
+        self._live = live
+        if self.trial is not None:
+            self.trial.turn(live=live)
 
     async def _try(self, generation: int, release: Release) -> tuple[Event, Slot | None]:
         engine = self._engine
@@ -196,7 +219,12 @@ class Work:
             return Failed(generation, str(error)), None
         except (Refused, Unavailable) as error:
             return Rejected(generation, f"does not open: {error}"), None
-        trial = Trial(slot, self._settings.trial_terms(), self._settings.trial_cpu_share)
+        self._runs += 1
+        self.evidence = ShadowTally(release.version, self._runs)
+        trial = Trial(
+            slot, self._settings.trial_terms(), self._settings.trial_cpu_share,
+            evidence=self.evidence, live=self._live,
+        )  # fmt: skip
         self.trial, self._serving.shadow = trial, trial.show
         accepted = ended = False
         try:
@@ -211,6 +239,17 @@ class Work:
         if not accepted:
             return Rejected(generation, verdict.why), None
         return Tried(generation, verdict.why), slot
+
+    # Back
+
+    async def _restore(self, generation: int, release: Release) -> tuple[Event, Slot | None]:
+        try:
+            return Restored(generation), await asyncio.to_thread(self.open, release)
+        except NotTrusted as error:
+            await asyncio.to_thread(self._folders.discard, release)
+            return NotRestored(generation, str(error)), None
+        except HybridgeError as error:
+            return NotRestored(generation, str(error)), None
 
     def open(self, release: Release, engine: str | None = None) -> Slot:
         """Blocking. Raises what opening raises, `NotTrusted` when its bytes have changed."""

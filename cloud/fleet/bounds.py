@@ -1,14 +1,15 @@
 """What texts from operators may be, before they go into the store and onto terminals. Pure."""
 
 import re
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from cloud.fleet.documents import DeviceName, Labels
+from cloud.fleet.documents import DeviceName, Document, Labels
 from shared.config import in_words
 from shared.errors import Malformed
 
+D = TypeVar("D", bound=Document)
 WORDS_MAX: Final = 500
 _BAD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LABELS: Final = TypeAdapter[dict[str, str]](Labels)
@@ -37,6 +38,14 @@ def checked_actor(actor: str) -> str:
     if len(actor) > 200:
         raise Malformed(f"the caller's name has {len(actor)} characters; 1 to 200 are taken")
     return actor
+
+
+def made(kind: type[D], **values: object) -> D:
+    """A document of an operator's words. Raises `Malformed`."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise Malformed(f"{kind.__name__.lower()}: {in_words(error)}") from error
 
 
 def is_device(text: str) -> bool:

@@ -1,8 +1,10 @@
 """Groups, what they have, and the versions of device profiles."""
 
+from typing import Final
+
 from sqlalchemy import Connection
 
-from cloud.fleet.bounds import checked_actor, shown
+from cloud.fleet.bounds import checked_actor, made, shown
 from cloud.fleet.documents import EVERYBODY, Baseline, Group, Profile, ProfileRef
 from cloud.fleet.part import Part, grouping_of, known_group, regroup, same_revision
 from cloud.fleet.selector_parser import parse_for_group
@@ -10,6 +12,9 @@ from cloud.fleet.store import device_rows, group_rows, rollout_rows
 from cloud.fleet.store.event_rows import Line
 from shared.errors import Conflict, Malformed, Overloaded, Unknown
 from shared.fleet.profile import ProfileSettings, digest
+
+MODELS_MAX: Final = 100
+"""Of one group."""
 
 
 class GroupChanges(Part):
@@ -123,8 +128,8 @@ class GroupChanges(Part):
     ) -> Profile:
         """Immutable: the same again is fine, another content under the same version is refused."""
         checked_actor(actor)
-        profile = Profile(
-            name=name, version=version, sha256=digest(settings), settings=settings,
+        profile = made(
+            Profile, name=name, version=version, sha256=digest(settings), settings=settings,
             pushed_by=actor, pushed_at=now,
         )  # fmt: skip
 
@@ -160,7 +165,9 @@ def set_model(
         group_rows.mark_unsettled(connection, group.name)
         return group
     models = dict(sorted({**group.models, model: baseline}.items()))
-    new = group.model_copy(update={"models": models, "revision": group.revision + 1})
+    if len(models) > MODELS_MAX:
+        raise Overloaded(f"group {group.name} has {MODELS_MAX} models; use another group")
+    new = made(Group, **{**dict(group), "models": models, "revision": group.revision + 1})
     words = f"{group.name} has {model} {baseline.version}, {baseline.manifest_sha256[:12]}"
     return _put(connection, new, part, Line("baseline", actor, words), now)
 

@@ -12,7 +12,7 @@ from cloud.fleet.part import Part, device_row, grouping_of, in_words, regroup
 from cloud.fleet.store import device_rows, identity_rows
 from cloud.fleet.store import schema as s
 from cloud.fleet.store.event_rows import Line
-from shared.errors import Conflict, Malformed
+from shared.errors import Malformed
 
 
 class Operating(Part):
@@ -86,7 +86,7 @@ class Operating(Part):
             count = identity_rows.revoke_certificates(connection, device, why, now)
             if row.revoked_at is not None and not count:
                 return None
-            self._set(connection, row, revoked_at=now)
+            self._set(connection, row, revoked_at=now, online=False, online_since=now)
             return Line(
                 "revoked", actor, f"with {count} certificates: {why or 'no reason'}", device
             )
@@ -100,11 +100,7 @@ class Operating(Part):
         checked_actor(actor)
 
         def change(connection: Connection) -> None:
-            row = device_row(connection, device, revision)
-            if row.online:
-                raise Conflict(
-                    f"device {device} is online; revoke it, or turn it off, before it is removed"
-                )
+            device_row(connection, device, revision)
             count = identity_rows.revoke_certificates(connection, device, "removed", now)
             connection.execute(delete(s.desired).where(s.desired.c.device == device))
             connection.execute(delete(s.devices).where(s.devices.c.id == device))

@@ -46,6 +46,10 @@ class Ordering(Part):
         if done:
             self._database.write(lambda c: desired_rows.mark_published(c, done))
 
+    def forget_published(self) -> int:
+        """All desired state is unpublished again, for a broker that lost its memory; how many."""
+        return self._database.write(desired_rows.mark_unpublished)
+
     def all_desired(
         self, after: tuple[str, str] = ("", ""), limit: int = 1000
     ) -> tuple[list[tuple[str, Desired]], tuple[str, str] | None]:

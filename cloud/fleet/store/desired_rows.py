@@ -64,6 +64,12 @@ def mark_published(connection: Connection, done: Sequence[tuple[str, Section, in
     ])  # fmt: skip
 
 
+def mark_unpublished(connection: Connection) -> int:
+    """All; how many were published."""
+    found = connection.execute(s.desired.update().where(_T.published).values(published=False))
+    return found.rowcount
+
+
 def page(connection: Connection, after: tuple[str, str], limit: int) -> list[tuple[str, Desired]]:
     """All, in the order of device and section, from the one after."""
     query = (

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from cloud.fleet.bounds import checked_actor, checked_labels, shown
 from cloud.fleet.documents import Certificate, EnrolmentToken
 from cloud.fleet.identity.enrolment import Presented, admit, new_token
-from cloud.fleet.part import Part, grouping_of
+from cloud.fleet.part import Part, grouping_of, in_words
 from cloud.fleet.selector import Facts
 from cloud.fleet.store import device_rows, identity_rows
 from cloud.fleet.store import schema as s
@@ -15,7 +15,7 @@ from cloud.fleet.store.event_rows import Line
 from shared.errors import Conflict, Malformed, Overloaded, Unknown
 
 
-class Enrolling(Part):
+class Credentials(Part):
     """Each call is one transaction with its line in the log.
 
     Raises `Unknown`, `Malformed`, `Conflict`, `Overloaded`, `Unavailable`.
@@ -28,30 +28,38 @@ class Enrolling(Part):
         """With its text `het_<id>_<secret>`, which is nowhere kept. One made for a device by name
         lets it in again when it was revoked.
         """
-        checked_actor(actor)
-        checked = checked_labels(labels or {}, self._settings.labels_max)
+        token = new_token(
+            made_by=actor, now=now, ttl_s=ttl_s, random_bytes=secrets.token_bytes, device=device,
+            labels=labels,
+        )  # fmt: skip
+
+        self.add_token(token.document, token.secret_sha256)
+        return token.document, token.text
+
+    def add_token(self, token: EnrolmentToken, secret_sha256: str) -> None:
+        """One that `cloud.fleet.identity.enrolment.new_token` made."""
+        checked_actor(token.made_by)
+        labels = checked_labels(token.labels, self._settings.labels_max)
+        ttl_s = token.expires_at - token.made_at
         if ttl_s > self._settings.token_ttl_s_max:
             raise Malformed(
                 f"ttl_s: {ttl_s:g} s; a token lives {self._settings.token_ttl_s_max:g} s at most"
             )
-        token = new_token(
-            made_by=actor, now=now, ttl_s=ttl_s, random_bytes=secrets.token_bytes, device=device,
-            labels=checked,
-        )  # fmt: skip
 
         def change(connection: Connection) -> None:
-            identity_rows.forget_tokens(connection, now)
+            identity_rows.forget_tokens(connection, token.made_at)
             if identity_rows.tokens_count(connection) >= self._settings.tokens_max:
                 raise Overloaded(
                     f"there are {self._settings.tokens_max} tokens; remove some, or wait for the "
                     "end of their time"
                 )
-            identity_rows.add_token(connection, token.document, token.secret_sha256)
-            words = f"{token.document.id}, labels {','.join(checked) or 'none'}"
-            self.log(connection, now, Line("token_made", actor, words, token.document.device))
+            identity_rows.add_token(connection, token, secret_sha256)
+            words = f"{token.id}, labels {in_words(labels)}"
+            self.log(
+                connection, token.made_at, Line("token_made", token.made_by, words, token.device)
+            )
 
         self._database.write(change)
-        return token.document, token.text
 
     def revoke_token(self, token_id: str, actor: str, now: float) -> None:
         """It enrols nobody any more."""

@@ -3,7 +3,26 @@
 Also in `firmware_configs/broker/acl.conf`, for those who set a broker up by hand.
 """
 
+from collections.abc import Iterable
 from typing import Final
+
+from shared.ids import device_id
+
+_SHUT_OUT: Final = """
+# Devices that were revoked. Mosquitto leaves a revoked certificate's open connection open, and reads
+# this file again at SIGHUP: from then on it says and hears nothing.
+"""
+
+
+def acl(shut_out: Iterable[str] = ()) -> str:
+    """The file's text; `shut_out` are devices that may do nothing, also where they are connected.
+
+    Raises `Malformed` for what is no device id.
+    """
+    names = sorted({device_id(one) for one in shut_out})
+    lines = "".join(f"user {name}\ntopic deny #\n" for name in names)
+    return ACL + (_SHUT_OUT + lines if names else "")
+
 
 ACL: Final = """\
 # Who may publish and subscribe to what, for the embedded broker (--acl-file) and for Mosquitto

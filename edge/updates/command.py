@@ -78,10 +78,8 @@ def words(status: UpdateStatus) -> str:
     if status.phase in ("staged", "trial"):
         lines.append(f"in shadow  {status.trial_samples} samples, {status.trial_skipped} skipped")
     if status.held_number is not None:
-        lines.append(
-            f"held       {'' if status.follows else f'until a release above number {status.held_number}; '}"
-            "`hybridge-edge updates resume` ends it"
-        )
+        until = "" if status.follows else f"until a release above number {status.held_number}; "
+        lines.append(f"held       {until}`hybridge-edge updates resume` ends it")
     lines += [
         f"refused    {one.version} (release {one.number}): {one.why}" for one in status.refused
     ]

@@ -1,5 +1,6 @@
 """The small pure parts: compatibility, the plan, windows, the trial, latency."""
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -7,9 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from edge.updates.compatible import why_not
+from edge.updates.missing import Missing
 from edge.updates.plan import DeltaOffer, best_delta, files_of, lacking_bytes
 from edge.updates.settings import UpdateSettings
-from edge.updates.trial import CpuBudget, Tally, Terms, judge, latency_fault
+from edge.updates.target import Target
+from edge.updates.trial import CpuBudget, Tally, Terms, judge, judge_staged, latency_fault
 from edge.updates.windows import changes_in_s, is_open, parse
 from shared.bundle.manifest import File, Manifest
 from shared.bundle.reader import open_bundle
@@ -190,6 +193,43 @@ def test_one_answer_that_is_not_finite_ends_a_trial() -> None:
     assert "NaN" in verdict.why
 
 
+def test_a_staged_candidate_is_rejected_only_beyond_chance() -> None:
+    assert judge_staged(terms(), tally(19, 0)) is None  # too few
+    assert judge_staged(terms(), tally(40, 25)) is None  # a trial would reject it
+    far = judge_staged(terms(), tally(20, 8))
+    assert far is not None
+    assert "far too little" in far.why
+    slow = tally(90, 90)
+    for _ in range(10):
+        slow.add(agrees=True, finite=True, latency_ms=11.0, slow=True)
+    assert judge_staged(terms(), slow) is None
+    for _ in range(10):
+        slow.add(agrees=True, finite=True, latency_ms=11.0, slow=True)
+    verdict = judge_staged(terms(), slow)
+    assert verdict is not None
+    assert "20 of 110 took over 10 ms" in verdict.why
+
+
+def test_one_answer_that_is_not_finite_ends_a_staged_candidate() -> None:
+    it = tally(0, 0)
+    it.add(agrees=False, finite=False, latency_ms=1.0)
+    verdict = judge_staged(terms(), it)
+    assert verdict is not None
+    assert not verdict.accepted
+
+
+def test_half_of_the_cpu_budget_is_kept_for_samples_that_go_first() -> None:
+    budget = CpuBudget(0.1)
+    used = {True: 0.0, False: 0.0}
+    for tick in range(1000):  # as above; one sample in four goes first
+        first = tick % 4 == 0
+        if budget.allows(tick / 100, first=first):
+            budget.spend(0.02)
+            used[first] += 0.02
+    assert used[True] > 0.9
+    assert used[False] < 0.2
+
+
 def test_the_cpu_budget_is_a_share_of_a_core() -> None:
     budget = CpuBudget(0.1)
     used = 0.0
@@ -209,6 +249,21 @@ def test_latency_is_held_against_the_budget_and_the_active_model(
     candidate_ms: float, active_ms: float | None, faulty: bool
 ) -> None:
     assert (latency_fault(candidate_ms, active_ms, 25.0, 3.0) is not None) == faulty
+
+
+# What the fleet asks for and the metadata does not name
+
+
+def test_what_is_missing_is_waited_for_a_bounded_time_and_anew_for_another_target() -> None:
+    missing, wanted = Missing(60.0), Target(1, "2.0.0", "b" * 64)
+    assert missing.note(wanted, 100.0)
+    assert missing.note(replace(wanted, generation=2, stage="shadow"), 159.0)
+    assert missing.looks == 2
+    assert not missing.note(wanted, 160.0)
+    assert not missing.soon
+    assert missing.note(replace(wanted, attempt=2), 161.0)
+    assert not missing.note(None, 162.0)
+    assert missing.note(wanted, 500.0)
 
 
 # Settings

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edge.answers import Answer
+from edge.answers import Answer, Route
 from edge.updates import shadow
 from edge.updates.shadow import Trial
+from edge.updates.shadow_tally import ShadowTally
 from edge.updates.trial import Terms, Verdict
 from shared.new_ids import new_sample_id
 
@@ -24,10 +25,8 @@ def terms(**changes: Any) -> Terms:
     return Terms(**(tree | changes))
 
 
-def answered(label: int) -> Answer:
-    return Answer(
-        new_sample_id(), label, 0.9, "edge", "accepted", "1.0.0", True, 1.0, edge_label=label
-    )
+def answered(label: int, route: Route = "accepted") -> Answer:
+    return Answer(new_sample_id(), label, 0.9, "edge", route, "1.0.0", True, 1.0, edge_label=label)
 
 
 class Model:
@@ -95,6 +94,65 @@ def test_more_samples_than_wait_are_skipped_and_the_event_loop_never_waits() -> 
         assert verdict.accepted
         assert "68 skipped" in verdict.why
         assert await trial.leave()
+
+    asyncio.run(main())
+
+
+def test_samples_that_the_cloud_will_answer_go_first() -> None:
+    may_run, here = threading.Event(), threading.Event()
+    images = [np.full((4, 4), number, np.uint8) for number in range(200)]
+    seen: list[int] = []
+
+    class Model:
+        def logits(self, tensor: NDArray[np.generic]) -> list[float]:
+            here.set()
+            assert may_run.wait(20)
+            seen.append(int(tensor[0, 0]))
+            return [0.0, 1.0]
+
+    async def main() -> None:
+        trial = Trial(Model(), terms(samples=32), 1.0)
+        running = asyncio.ensure_future(trial.run())
+        trial.show(images[0], answered(1))
+        await asyncio.to_thread(here.wait, 20)
+        for number in range(1, 50):
+            trial.show(images[number], answered(1))
+        for number in range(100, 110):
+            trial.show(images[number], answered(1, "audit" if number % 2 else "escalated"))
+        assert trial.tally.skipped == 18 + 9  # nine of those that waited made room
+        may_run.set()
+        await running
+        assert await trial.leave()
+        assert seen[:12] == [0, *range(100, 110), 1]
+
+    asyncio.run(main())
+
+
+def test_one_run_goes_from_staged_to_trial_with_what_it_has_shown() -> None:
+    async def main() -> None:
+        evidence = ShadowTally("2.0.0", 1)
+        trial = Trial(Model(lambda: [0.0, 5.0]), terms(), 1.0, evidence=evidence, live=False)
+        running = asyncio.ensure_future(trial.run())
+        while trial.tally.ran < 25:  # more than a trial asks for
+            trial.show(IMAGE, answered(1))
+            await asyncio.sleep(0.001)
+        assert not running.done()
+        trial.turn(live=True)
+        assert (await running).accepted
+        assert await trial.leave()
+        assert evidence.shadow().samples == trial.tally.ran
+
+    asyncio.run(main())
+
+
+def test_a_staged_candidate_that_breaks_is_rejected() -> None:
+    async def main() -> None:
+        evidence = ShadowTally("2.0.0", 1)
+        broken = Model(lambda: [0.0, float("nan")])
+        trial = Trial(broken, terms(s_max=0.01), 1.0, evidence=evidence, live=False)
+        verdict, free = await tried(trial, 1)
+        assert (verdict.accepted, free) == (False, True)
+        assert evidence.shadow().failed >= 1
 
     asyncio.run(main())
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from edge.fleet.settings import FleetSettings
+from edge.identity.settings import Identity
 from edge.routing.settings import Routing
 from edge.sensing.settings import Source
 from edge.updates.settings import UpdateSettings
@@ -108,6 +109,10 @@ class Config(Section):
     """Without it nobody but this file says what runs here; with it `updates` follow the region, and
     `uplink` is needed."""
 
+    identity: Identity | None = None
+    """Without it `uplink` names the device's certificate, if it has one; with it `uplink` uses what
+    `hybridge-edge enrol` got, and the agent renews it."""
+
     api: Api = Api()
     """See there."""
 
@@ -132,9 +137,16 @@ class Config(Section):
         return self
 
     def link_settings(self) -> LinkSettings:
-        """Of the uplink, which there must be."""
+        """Of the uplink, which there must be; with the identity's certificate where it has none."""
         assert self.uplink is not None
-        return self.uplink.link_settings(ids.device_id(self.device_id))
+        uplink = self.uplink
+        if self.identity is not None and uplink.certificate is None and uplink.address().tls:
+            from edge.identity.files import identity_paths  # noqa: PLC0415  loads cryptography
+
+            own = identity_paths(self.state_dir)
+            files = {"certificate": own.certificate, "key": own.key, "ca": uplink.ca or own.ca}
+            uplink = uplink.model_copy(update=files)
+        return uplink.link_settings(ids.device_id(self.device_id))
 
 
 def load(path: Path) -> Config:
@@ -160,4 +172,6 @@ def _rooted(config: Config, root: Path) -> Config:
         update["uplink"] = config.uplink.model_copy(update=rooted)
     if config.updates is not None:
         update["updates"] = config.updates.rooted(root)
+    if config.identity is not None:
+        update["identity"] = config.identity.rooted(root)
     return config.model_copy(update=update)

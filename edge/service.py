@@ -9,8 +9,9 @@ import logging
 import random
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from edge import api_url
 from edge.agent import Agent
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
     from edge.updates.updates import Updates
 
 log = logging.getLogger(__name__)
+
+
+class Member(Protocol):
+    """A part that runs until it is drained."""
+
+    async def run(self) -> None: ...
+
+    def drain(self) -> None: ...
 
 
 async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
@@ -57,8 +66,9 @@ async def run(config: Config, on_ready: Callable[[Agent, str], None]) -> None:
             rng = random.Random()  # noqa: S311  for audits and jitter, not for secrets
             agent = Agent(config, slot, journal, counters, rng)
             updates = _updates(config, agent)
+            members = await _members(config, agent, updates, counters, rng)
             sources = [_source(setting, counters) for setting in config.sources]
-            await _parts(config, agent, updates, sources, journal, stop, on_ready)
+            await _parts(config, agent, updates, members, sources, journal, stop, on_ready)
         finally:
             (slot if agent is None else agent.slot).close()
 
@@ -67,6 +77,7 @@ async def _parts(
     config: Config,
     agent: Agent,
     updates: "Updates | None",
+    members: "tuple[Member, ...]",
     sources: list[Source],
     journal: Journal,
     stop: asyncio.Event,
@@ -85,9 +96,13 @@ async def _parts(
             api_url.write(config.state_dir, url)
             on_ready(agent, url)
             running = [parts.create_task(source.run(agent)) for source in sources]
+            serving_fleet = [parts.create_task(member.run()) for member in members]
             updating = None if updates is None else parts.create_task(updates.run(), name="updates")
             await stop.wait()
             log.info("draining")
+            for member in members:
+                member.drain()
+            await asyncio.gather(*serving_fleet)
             if updates is not None and updating is not None:
                 updates.drain()
                 await updating
@@ -124,7 +139,31 @@ def _updates(config: Config, agent: Agent) -> "Updates | None":
     return Updates(
         config.updates, agent, state_dir=config.state_dir, factory=config.bundle,
         device_id=config.device_id, engine=config.engine,
+        follows_fleet=config.fleet is not None,
     )  # fmt: skip
+
+
+async def _members(
+    config: Config,
+    agent: Agent,
+    updates: "Updates | None",
+    counters: Counters,
+    rng: random.Random,
+) -> tuple[Member, ...]:
+    """What the agent has to do with its region besides answers; made before it takes in anything."""
+    members: list[Member] = []
+    renewing: Member | None = None
+    if config.identity is not None:
+        from edge.identity.renewing import Renewing  # noqa: PLC0415  loads cryptography
+
+        renewing = Renewing(config.identity, config.device_id, config.state_dir, rng)
+        members.append(renewing)
+    if config.fleet is not None:
+        serial = partial(getattr, renewing, "serial", None)
+        from edge.fleet.open import open_fleet  # noqa: PLC0415  as above
+
+        members.append(await open_fleet(config, agent, updates, serial, counters, rng))
+    return tuple(members)
 
 
 def _source(setting: settings.FolderSource | settings.ReplaySource, counters: Counters) -> Source:

@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import time
+from collections import deque
 from typing import TextIO
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -36,6 +37,26 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+class NewestLines(logging.Handler):
+    """Keeps the newest lines in memory, as they are logged, beside wherever else they go."""
+
+    def __init__(self, lines_max: int, chars_max: int) -> None:
+        super().__init__()
+        self.setFormatter(JsonFormatter())
+        self._lines: deque[str] = deque(maxlen=lines_max)
+        self._chars_max = chars_max
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.append(self.format(record)[: self._chars_max])
+        except Exception:  # noqa: BLE001  as in the standard library's handlers
+            self.handleError(record)
+
+    def newest(self, count: int) -> tuple[str, ...]:
+        """The newest last."""
+        return tuple(self._lines)[-count:] if count > 0 else ()
 
 
 class OncePer:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,15 +103,22 @@ def config(state_dir: Path, broker: BrokerAddress | None, **changes: Any) -> Con
 
 
 @asynccontextmanager
-async def agent(settings: Config, slot: Slot | None = None) -> AsyncIterator[Agent]:
-    """Its `_journal` may be looked at."""
+async def agent(
+    settings: Config,
+    slot: Slot | None = None,
+    joins: Callable[[Agent, Counters], Awaitable[None]] | None = None,
+) -> AsyncIterator[Agent]:
+    """Its `_journal` may be looked at. `joins` is done before it runs."""
     own = open_slot(settings.bundle, "auto", settings.state_dir) if slot is None else slot
     settings.state_dir.mkdir(parents=True, exist_ok=True)
     journal = Journal(
         settings.state_dir / "state.db", Bounds(settings.answers.kept_max),
         gap_s_max=settings.deadlines.asynchronous_s / 2,
     )  # fmt: skip
-    it = Agent(settings, own, journal, Counters(), random.Random(1))
+    counters = Counters()
+    it = Agent(settings, own, journal, counters, random.Random(1))
+    if joins is not None:
+        await joins(it, counters)
     async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as parts:
         writing = parts.create_task(journal.run())
         linking = parts.create_task(it.uplink.run()) if it.uplink is not None else None

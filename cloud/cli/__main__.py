@@ -6,18 +6,24 @@ import sys
 
 import typer
 
+from cloud.cli.apply import apply
 from cloud.cli.batch import batch
 from cloud.cli.broker import broker
 from cloud.cli.budget import budget
 from cloud.cli.capacity import capacity
 from cloud.cli.data_set import data_set
 from cloud.cli.demo import demo
+from cloud.cli.device import device
 from cloud.cli.doctor import doctor
 from cloud.cli.experiment import experiment
+from cloud.cli.fleet import fleet
+from cloud.cli.group import group
 from cloud.cli.job import job
 from cloud.cli.key import key
 from cloud.cli.model import model
+from cloud.cli.profile import profile
 from cloud.cli.registry import registry
+from cloud.cli.rollout import rollout
 from shared.errors import HybridgeError
 
 app = typer.Typer(
@@ -26,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # else a paragraph keeps the line ends of its docstring
     help="Edge-cloud hybrid inference. Exit codes: 0 done, 1 refused or unhealthy, 2 wrong usage.",
 )
+app.command()(apply)
 app.command()(demo)
 app.command()(doctor)
 app.add_typer(batch, name="batch")
@@ -34,10 +41,15 @@ app.add_typer(budget, name="budget")
 app.add_typer(capacity, name="capacity")
 app.add_typer(data_set, name="data-set")
 app.add_typer(experiment, name="experiment")
+app.add_typer(device, name="device")
+app.add_typer(fleet, name="fleet")
+app.add_typer(group, name="group")
 app.add_typer(job, name="job")
 app.add_typer(key, name="key")
 app.add_typer(model, name="model")
+app.add_typer(profile, name="profile")
 app.add_typer(registry, name="registry")
+app.add_typer(rollout, name="rollout")
 
 
 def main() -> None:

@@ -73,7 +73,9 @@ class DeclaredRollout(Document):
     @classmethod
     def _as_written(cls, found: object) -> object:
         if isinstance(found, bool) or not isinstance(found, str | int):
-            raise ValueError("write it in quotes, as '1.4.0': YAML takes it for something else")
+            raise ValueError(  # noqa: TRY004  pydantic reports no TypeError
+                "write it in quotes, as '1.4.0': YAML takes it for something else"
+            )
         return found
 
     @model_validator(mode="after")

@@ -2,12 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Literal
 
 import typer
 
 from cloud.cli.completion import models, versions
 from cloud.cli.fleet_completion import groups, profiles, rollouts
+
+
+class Kind(StrEnum):
+    """Of a stage."""
+
+    SHADOW = "shadow"
+    CANARY = "canary"
+    WAVE = "wave"
+    WATCH = "watch"
+
 
 Id = Annotated[str, typer.Argument(metavar="ROLLOUT", help="Its id.", autocompletion=rollouts)]
 Name = Annotated[
@@ -77,10 +88,10 @@ OnlyCriteria = Annotated[
     bool, typer.Option("--only-criteria", help="None of the default criteria.")
 ]
 ApproveBefore = Annotated[
-    list[Literal["shadow", "canary", "wave", "watch"]] | None,
+    list[Kind] | None,
     typer.Option(help="A person must approve before it; may repeat."),
 ]
-Seed = Annotated[str | None, typer.Option(help="Places the devices. Default: MODEL-VERSION.")]
+Seed = Annotated[str | None, typer.Option(help="Places the devices. Default: VERSION-MODEL.")]
 Risk = Annotated[
     float | None,
     typer.Option(help="Probability that noise stops a good version. Default: 0.01."),
@@ -119,7 +130,7 @@ class Wanted:
     window: list[str] | None
     criterion: list[str] | None
     only_criteria: bool
-    approve_before: list[Literal["shadow", "canary", "wave", "watch"]] | None
+    approve_before: list[Kind] | None
     seed: str | None
     risk: float | None
     on_bad: Literal["undo", "pause"] | None
@@ -138,7 +149,7 @@ class Wanted:
                 "seed": self.seed or seed_of(subject), **self._stages(),
                 "samples_min": self.samples, "shadow_samples": self.shadow_samples,
                 "window": tuple(self.window) if self.window else None,
-                "approvals": tuple(self.approve_before) if self.approve_before else None,
+                "approvals": tuple(map(str, self.approve_before)) if self.approve_before else None,
                 "criteria": criteria_from(self.criterion or (), only=self.only_criteria),
                 "risk": self.risk, "on_bad": self.on_bad,
             }

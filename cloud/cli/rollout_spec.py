@@ -1,5 +1,6 @@
 """What an operator writes of a rollout, as the document that the fleet takes. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from shared.errors import Malformed
 
 Members = Mapping[str, object]
 _WAVES_MAX: Final = 20
+_ELSE: Final = re.compile(r"[^A-Za-z0-9._-]")  # what no seed may hold
 
 
 def model_subject(model: str, version: str, manifest_sha256: str | None = None) -> Members:
@@ -27,7 +29,7 @@ def profile_subject(name: str, version: int) -> Members:
 def seed_of(subject: Members) -> str:
     """The seed where nobody names one: the same version places devices the same way each time."""
     name = subject.get("model", subject.get("name"))
-    return f"{name}-{subject['version']}"[:64].replace("+", ".")
+    return _ELSE.sub("-", f"{subject['version']}-{name}")[:64]
 
 
 def request(members: Members) -> dict[str, object]:

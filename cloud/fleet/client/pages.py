@@ -24,6 +24,10 @@ class FleetState(Page):
     """Running or paused."""
     head: Annotated[int, Field(ge=0)]
     """Number of the log's last event."""
+    broker: bool | None = None
+    """Whether the link to the broker stands."""
+    unpublished: bool | None = None
+    """Desired state is on its way to the broker."""
 
 
 class DevicePage(Page):

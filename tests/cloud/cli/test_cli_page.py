@@ -14,7 +14,9 @@ from cloud.cli.__main__ import app
 from tests.cloud.cli.own_registry import hybridge
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
-GROUPS = ("model", "data-set", "registry")
+GROUPS = (
+    "model", "data-set", "registry", "fleet", "device", "group", "profile", "rollout", "apply",
+)  # fmt: skip
 LOCAL = {
     ("model", name) for name in ("pack", "unpack", "inspect")
 }  # of bundles; they have two codes
@@ -44,7 +46,7 @@ def examples(page: Path = PAGE) -> list[list[str]]:
 def of(words: list[str]) -> tuple[str, ...]:
     """The command of an example."""
     return next(
-        path for length in (3, 2) if (path := tuple(words[1 : 1 + length])) in ALL
+        path for length in (3, 2, 1) if (path := tuple(words[1 : 1 + length])) in ALL
     )  # fmt: skip
 
 
@@ -77,7 +79,7 @@ def test_what_changes_something_has_a_dry_run_and_a_format() -> None:
     reads = {
         "list", "get", "history", "diff", "checklist", "log", "status", "runners", "replicas",
         "inspect",
-        "verify", "pack", "unpack",
+        "verify", "pack", "unpack", "events", "logs", "plan", "devices",
     }  # fmt: skip
     for path, command in ALL.items():
         options = {name for parameter in command.params for name in parameter.opts}

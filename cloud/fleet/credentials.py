@@ -119,7 +119,7 @@ class Credentials(Part):
                 raise Overloaded(f"there are {self._settings.devices_max} devices; remove some")
             labels = dict(sorted(token.labels.items()))
             group = grouping_of(connection).group_of(Facts(device, labels))
-            device_rows.add(connection, device, labels, group)
+            device_rows.add(connection, [(device, labels, group)])
         elif token.device is None and (row.enrolled_at or row.revoked_at) is not None:
             # or anybody with a token for newcomers took another device's place
             raise Conflict(

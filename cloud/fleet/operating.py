@@ -1,6 +1,5 @@
 """What operators do to devices."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +33,7 @@ class Operating(Part):
         def change(connection: Connection, row: Row[*tuple[Any, ...]]) -> Line | None:
             if dict(device_rows.labels_of(row.labels)) == new:
                 return None
-            self._set(connection, row, labels=json.dumps(new, separators=(",", ":")))
+            self._set(connection, row, labels=device_rows.labels_text(new))
             changed = device_row(connection, device)
             facts = device_rows.facts_of(changed)
             regroup(connection, [(facts, changed.group_name)], grouping_of(connection))

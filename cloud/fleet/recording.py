@@ -92,8 +92,11 @@ class Recording(Part):
             return
         room = self._settings.devices_max - device_rows.count(connection)
         grouping = grouping_of(connection)
-        for device in new[: max(0, room)]:
-            device_rows.add(connection, device, {}, grouping.group_of(Facts(device)))
+        new = new[: max(0, room)]
+        device_rows.add(
+            connection, [(device, {}, grouping.group_of(Facts(device))) for device in new]
+        )
+        for device in new:
             work.states[device] = DeviceState(unsettled=True)
             work.new.append(device)
             work.lines.append(Line("device_new", "device", "it came by itself", device))

@@ -5,8 +5,9 @@ there are names for what a device reports: `device/arch=aarch64`, `device/online
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, assert_never
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, assert_never
 
 Operator = Literal["in", "notin", "exists", "missing"]
 Test = Callable[["Facts"], bool]
@@ -24,12 +25,13 @@ LASTING: Final = frozenset({"device/id", "device/arch", "device/engine"})
 """Those that no rollout and no lost link changes: a group may be made of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What selectors look at. Empty: the device did not say."""
+class Facts(NamedTuple):
+    """What selectors look at. Empty: the device did not say. A tuple is made three times as quickly
+    as a frozen dataclass, and a selector looks at all devices.
+    """
 
     id: str
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = MappingProxyType({})
     arch: str = ""
     engines: frozenset[str] = frozenset()
     model: str = ""

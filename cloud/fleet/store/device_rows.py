@@ -49,8 +49,14 @@ def facts(
     query = select(*_FACTS).where(_D.id > after).order_by(_D.id).limit(limit)
     if group is not None:
         query = query.where(_D.group_name == group)
-    for row in connection.execute(query):
-        yield facts_of(row), row.group_name
+    # unpacked, not by name: twice as quick, and 100,000 of them are asked for at once
+    for device, labels, group_name, arch, engines, model, version, online in connection.execute(
+        query
+    ):
+        yield (
+            Facts(device, labels_of(labels), arch, _engines_of(engines), model, version, online),
+            group_name,
+        )
 
 
 def facts_of(row: Row[*tuple[Any, ...]]) -> Facts:
@@ -73,12 +79,20 @@ def row_of(connection: Connection, device: str) -> Row[*tuple[Any, ...]] | None:
     return connection.execute(select(s.devices).where(_D.id == device)).one_or_none()
 
 
-def add(connection: Connection, device: str, labels: Mapping[str, str], group: str) -> None:
-    """One of which nothing is known yet."""
-    connection.execute(insert(s.devices).values(
-        id=device, labels=json.dumps(dict(labels), separators=(",", ":")), group_name=group,
-        revision=0, **_state_values(DeviceState(unsettled=True)),
-    ))  # fmt: skip
+def add(connection: Connection, devices: Sequence[tuple[str, Mapping[str, str], str]]) -> None:
+    """Some of which nothing is known yet: the id, labels and group of each."""
+    unknown = _state_values(DeviceState(unsettled=True))
+    rows = [
+        {"id": device, "labels": labels_text(labels), "group_name": group, "revision": 0, **unknown}
+        for device, labels, group in devices
+    ]
+    if rows:
+        connection.execute(insert(s.devices), rows)
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """As it is stored."""
+    return json.dumps(dict(labels), separators=(",", ":"))
 
 
 def states(connection: Connection, devices: Iterable[str]) -> dict[str, DeviceState]:

@@ -2,7 +2,8 @@
 
 `document` and what devices reported are JSON of `cloud/fleet/documents.py`,
 `cloud/rollouts/documents.py` and `shared/fleet/`; columns beside them are there to be searched, or
-to change without the document. Changed only by a new file in `migrations/versions/`.
+to change without the document. The conditions of indexes are as SQLAlchemy writes them in queries:
+SQLite compares them by the letter. Changed only by a new file in `migrations/versions/`.
 """
 
 from sqlalchemy import (
@@ -57,7 +58,7 @@ devices = Table(
     Column("inventory", Text),
     Column("unsettled", Boolean, nullable=False),  # its desired state has to be looked at
     Index("fleet_devices_of_group", "group_name", "id"),
-    Index("fleet_devices_unsettled", "id", sqlite_where=text("unsettled"),
+    Index("fleet_devices_unsettled", "id", sqlite_where=text("unsettled = 1"),
           postgresql_where=text("unsettled")),
     Index("fleet_devices_quarantine_ends", "quarantined_until",
           sqlite_where=text("quarantined_until IS NOT NULL"),
@@ -104,7 +105,7 @@ desired = Table(
     Column("generation", BigInteger, nullable=False),
     Column("published", Boolean, nullable=False),
     Column("document", Text, nullable=False),
-    Index("fleet_desired_unpublished", "device", "section", sqlite_where=text("NOT published"),
+    Index("fleet_desired_unpublished", "device", "section", sqlite_where=text("published = 0"),
           postgresql_where=text("NOT published")),
 )  # fmt: skip
 rollouts = Table(
@@ -124,7 +125,7 @@ rollouts = Table(
     Index("fleet_rollouts_in_order", "created_at", "id"),
     # a device has one profile, whatever its name: so one rollout of any profile
     Index("fleet_rollouts_one_active", "section", "subject", "group_name", unique=True,
-          sqlite_where=text("active"), postgresql_where=text("active")),
+          sqlite_where=text("active = 1"), postgresql_where=text("active")),
 )  # fmt: skip
 rollout_devices = Table(
     "fleet_rollout_devices",
@@ -138,7 +139,7 @@ rollout_devices = Table(
     Column("record", LargeBinary, nullable=False),
     Index("fleet_rollout_devices_by_phase", "rollout", "phase", "device"),
     Index("fleet_rollout_devices_held_once", "device", "section", unique=True,
-          sqlite_where=text("active"), postgresql_where=text("active")),
+          sqlite_where=text("active = 1"), postgresql_where=text("active")),
 )  # fmt: skip
 events = Table(
     "fleet_events",

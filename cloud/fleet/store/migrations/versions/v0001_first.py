@@ -38,7 +38,7 @@ def upgrade() -> None:
         "fleet_desired",
         ["device", "section"],
         unique=False,
-        sqlite_where=sa.text("NOT published"),
+        sqlite_where=sa.text("published = 0"),
         postgresql_where=sa.text("NOT published"),
     )
     op.create_table(
@@ -90,7 +90,7 @@ def upgrade() -> None:
         "fleet_devices",
         ["id"],
         unique=False,
-        sqlite_where=sa.text("unsettled"),
+        sqlite_where=sa.text("unsettled = 1"),
         postgresql_where=sa.text("unsettled"),
     )
     op.create_table(
@@ -138,7 +138,7 @@ def upgrade() -> None:
         "fleet_rollout_devices",
         ["device", "section"],
         unique=True,
-        sqlite_where=sa.text("active"),
+        sqlite_where=sa.text("active = 1"),
         postgresql_where=sa.text("active"),
     )
     op.create_table(
@@ -162,7 +162,7 @@ def upgrade() -> None:
         "fleet_rollouts",
         ["section", "subject", "group_name"],
         unique=True,
-        sqlite_where=sa.text("active"),
+        sqlite_where=sa.text("active = 1"),
         postgresql_where=sa.text("active"),
     )
     op.create_table(

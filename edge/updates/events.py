@@ -30,6 +30,13 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """What the fleet asks for could not be looked for, for a long time."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Followed:
     """The fleet wants this; None: nothing any more."""
 
@@ -152,7 +159,7 @@ class Stopped:
 
 
 Event = (
-    Started | Resumed | Offered | Followed | Downloaded | Interrupted | Verified | Probed | Tried
+    Started | Resumed | Offered | Unseen | Followed | Downloaded | Interrupted | Verified | Probed | Tried
     | Lasted | Restored | NotRestored | Rejected | Failed | SwapFailed | RolledBack | HoldReleased | RetryAsked | Proven | Stopped
 )  # fmt: skip
 

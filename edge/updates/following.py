@@ -90,3 +90,9 @@ def offered(state: State, event: Offered) -> Step:
             return state, ()
         return begun(state, choice.release, choice.why)
     return waiting(state, "idle" if event.patient else "failed", choice.why)
+
+
+def unseen(state: State, why: str) -> Step:
+    """A device that cannot look says so; it goes on trying."""
+    wanted = state.follows and state.candidate is None and not choose(state, (), None).blocked
+    return waiting(state, "failed", why) if wanted and state.phase != "failed" else (state, ())

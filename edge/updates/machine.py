@@ -40,10 +40,11 @@ from edge.updates.events import (
     SwapFailed,
     Tried,
     Try,
+    Unseen,
     Verified,
     Verify,
 )
-from edge.updates.following import followed, offered, toward
+from edge.updates.following import followed, offered, toward, unseen
 from edge.updates.release import Release
 from edge.updates.state import KEPT, WHY_MAX, State
 from edge.updates.transitions import Step, begun, ended, refused
@@ -65,6 +66,8 @@ def step(state: State, event: Event) -> Step:
             return state, _work(state)
         case Offered(releases, pin):
             return offered(state, event) if state.follows else _offered(state, releases, pin)
+        case Unseen(why):
+            return unseen(state, why)
         case Followed():
             return followed(state, event)
         case RolledBack(release):

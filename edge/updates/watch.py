@@ -8,7 +8,7 @@ from datetime import datetime
 
 from edge.updates.choice import choose
 from edge.updates.driver import Driver
-from edge.updates.events import Offered, Resumed, RetryAsked
+from edge.updates.events import Offered, Resumed, RetryAsked, Unseen
 from edge.updates.look import look
 from edge.updates.missing import Missing
 from edge.updates.registry_client import RegistryClient
@@ -80,6 +80,7 @@ class Watch:
             except HybridgeError as error:
                 asked = error.retry_after_s or 0.0 if isinstance(error, Unavailable) else 0.0
                 pause = self.failed(error, asked)
+                await self._unseen()
             with suppress(TimeoutError):  # however often somebody asks for a look
                 async with asyncio.timeout(s.backoff_s_min):
                     await self._draining.wait()
@@ -109,15 +110,25 @@ class Watch:
         self._reporter.note(self._driver.report())
 
     async def _offer(self, releases: tuple[Release, ...]) -> None:
-        state, pin = self._driver.state, self._settings.pin
-        choice = choose(state, releases, pin)
+        pin = self._settings.pin
+        choice = choose(self._driver.state, releases, pin)
         self.note = choice.why
-        found = choice.blocked or choice.release is not None
-        now = asyncio.get_running_loop().time()
-        patient = self._missing.note(None if found else state.target, now)
+        patient = self._patient(missing=not choice.blocked and choice.release is None)
         await self._driver.advance(Offered(releases, pin, patient))
         if self._driver.idle:
             await self._driver.advance(Resumed())
+
+    async def _unseen(self) -> None:
+        """A look that failed misses what the fleet asks for, too."""
+        state = self._driver.state
+        missing = not (state.busy or choose(state, (), None).blocked)
+        if missing and not self._patient(missing=True):
+            await self._driver.try_to(Unseen(self.note))
+
+    def _patient(self, *, missing: bool) -> bool:
+        """Whether what is missing may still come."""
+        target = self._driver.state.target if missing else None
+        return self._missing.note(target, asyncio.get_running_loop().time())
 
     def failed(self, error: HybridgeError, asked_s: float) -> float:
         """Seconds to wait. Logged when it begins, not each time."""

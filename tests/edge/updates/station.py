@@ -119,9 +119,13 @@ class Device:
 async def device(
     root: Path, station: Station, *, name: str = "device", **changes: Any
 ) -> AsyncIterator[Device]:
-    """A real agent with updates, its state in `root/name`, its factory bundle `root/bundle`."""
+    """A real agent with updates, its state in `root/name`, its factory bundle `root/bundle`.
+
+    `follows`: it follows a fleet; other changes are of the settings.
+    """
     if not (root / "bundle").exists():
         write_tiny_bundle(root / "bundle")
+    follows = changes.pop("follows", False)
     now = changes.pop("now", None) or (lambda: datetime.now(UTC))
     state_dir = root / name
     state_dir.mkdir(exist_ok=True)
@@ -134,7 +138,7 @@ async def device(
         updates = Updates(
             settings(station, root, **changes), running, state_dir=state_dir,
             factory=root / "bundle", device_id="cam-1", engine="auto", now=now,
-            rng=random.Random(1),
+            rng=random.Random(1), follows_fleet=follows,
         )  # fmt: skip
         async with asyncio.TaskGroup() as tasks:
             task = tasks.create_task(updates.run())

@@ -32,6 +32,7 @@ from edge.updates.events import (
     Stopped,
     Tried,
     Try,
+    Unseen,
     Verified,
 )
 from edge.updates.fleet_view import OPERATOR, view_of
@@ -138,6 +139,16 @@ def test_what_answers_already_is_committed_at_once() -> None:
     assert (phase(state), state.candidate) == (DevicePhase.COMMITTED, None)
     assert Prune(state.generation) in commands
     assert phase(after(new(), follows(FACTORY, 1, stage="shadow"))) == DevicePhase.COMMITTED
+
+
+def test_a_look_that_fails_for_long_is_a_failure_of_what_is_wanted_and_of_nothing_else() -> None:
+    state = after(new(), follows(R2, 1))
+    late = after(state, Unseen("no link"))
+    assert (phase(late), view_of(late, FACTORY).why) == (DevicePhase.FAILED, "no link")
+    assert step(late, Unseen("no link at all")) == (late, ())
+    alone = first_state("m", FACTORY)
+    for other in (alone, new(), after(state, Offered(ALL)), after(new(), follows(FACTORY, 1))):
+        assert step(other, Unseen("no link")) == (other, ())
 
 
 # Refusals
@@ -362,6 +373,7 @@ def wishes_for(*stages: str) -> st.SearchStrategy[Followed]:
 progress = (Downloaded, Verified, Probed, Tried, Lasted, Restored)
 events = st.one_of(
     wishes_for("shadow", "live"), st.just(Followed(None)), st.builds(Started), st.builds(Resumed), st.builds(Stopped),
+    st.builds(Unseen, st.just("cut")),
     st.builds(HoldReleased, st.just(FACTORY)), st.builds(RetryAsked), st.builds(RolledBack, releases),
     st.builds(
         Offered, st.lists(releases, max_size=4).map(tuple), st.none(), st.booleans(),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -41,9 +42,9 @@ def probed(
     )  # fmt: skip
 
 
-def with_graph(folder: Path, graph: bytes) -> Path:
+def with_graph(folder: Path, graph: bytes, **changes: Any) -> Path:
     """The tiny bundle with another graph in it, properly listed."""
-    write_tiny_bundle(folder)
+    write_tiny_bundle(folder, **changes)
     (folder / "variants/model.onnx").write_bytes(graph)
     manifest = parse_manifest((folder / "manifest.json").read_bytes(), "it")
     (variant,) = manifest.variants
@@ -113,14 +114,16 @@ def test_a_real_model_passes_beside_itself(active: Path) -> None:
 
 
 def test_answers_that_are_not_numbers_are_rejected(tmp_path: Path, active: Path) -> None:
-    with pytest.raises(Unfit, match="inf"):
+    with pytest.raises(Unfit, match="inf") as caught:
         probed(with_graph(tmp_path / "new", graph_of(nan=True)), active)
+    assert caught.value.golden
 
 
 def test_answers_that_differ_from_the_reference_are_rejected(tmp_path: Path, active: Path) -> None:
     other = (write_tiny_bundle(tmp_path / "other", shift=1) / "variants/model.onnx").read_bytes()
-    with pytest.raises(Unfit, match="differ from the reference"):
+    with pytest.raises(Unfit, match="differ from the reference") as caught:
         probed(with_graph(tmp_path / "new", other), active)
+    assert caught.value.golden
 
 
 def test_a_candidate_five_times_as_slow_is_rejected(tmp_path: Path, active: Path) -> None:
@@ -130,8 +133,9 @@ def test_a_candidate_five_times_as_slow_is_rejected(tmp_path: Path, active: Path
 
 
 def test_a_graph_that_is_none_is_rejected(tmp_path: Path, active: Path) -> None:
-    with pytest.raises(Unfit, match="no variant can run here"):
+    with pytest.raises(Unfit, match="no variant can run here") as caught:
         probed(with_graph(tmp_path / "new", b"junk"), active)
+    assert not caught.value.golden  # it never came to them
 
 
 def test_an_engine_that_the_candidate_has_no_variant_for_is_a_rejection(

@@ -89,6 +89,10 @@ class RolloutSpec(Document):
     risk: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
     """Probability that a good version is stopped by a criterion's noise, over the whole rollout
     however often it is looked at; shared among the criteria."""
+    worse: Annotated[float, Field(gt=0, lt=1)] = 0.02
+    """A loss of accuracy that the shadow must not let through."""
+    miss_risk: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    """Probability that it lets a version through that is worse by `worse`; 0.05 as is usual."""
     audit_share: Share | None = 0.05
     """Of confident samples of the cohort and the control while evidence is gathered."""
     on_bad: Literal["undo", "pause"] = "undo"

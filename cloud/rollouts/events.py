@@ -55,6 +55,13 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """Not removed any more: its quarantine ended."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """An operator's command; refused ones never get here (`machine.check`)."""
 
@@ -63,7 +70,7 @@ class Told:
     comment: str = ""
 
 
-Event = Ticked | Reported | Measured | Came | Went | Removed | Told
+Event = Ticked | Reported | Measured | Came | Went | Removed | Returned | Told
 
 # Commands
 

@@ -66,6 +66,9 @@ class ReportedProfile(_Reported):
     sha256: Sha256 | None = None
     applied: bool = True
     """False: refused, and what was applied before still is; see why."""
+    rollout: RolloutId | None = None
+    """It answers the order of this rollout, at this attempt."""
+    attempt: Annotated[int, Field(ge=0, le=1000)] = 0
     why: Text = ""
 
 

@@ -1,0 +1,87 @@
+"""Maintenance hours in a device's own time zone. Pure: `now` is given.
+
+Hours are by the wall clock there: where it is set forward over a window's opening, the window opens
+with the first minute that exists; where it is set back, an hour that comes twice counts both times.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from shared.errors import Malformed
+
+_DAYS = 8  # a window that is not open within this never opens
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """From `opens` until before `closes`; over midnight where `closes` comes first."""
+
+    opens: time
+    closes: time
+
+    def holds(self, moment: time) -> bool:
+        if self.opens < self.closes:
+            return self.opens <= moment < self.closes
+        return moment >= self.opens or moment < self.closes
+
+
+def parse(spans: Sequence[str]) -> tuple[Hours, ...]:
+    """Read ("01:00-05:00", ...), whose form the specification has checked. Raises `Malformed`."""
+    found = []
+    for span in spans:
+        opens, closes = span.split("-")
+        if opens == closes:
+            raise Malformed(f"window {span!r} is empty; leave windows out to allow any time")
+        try:
+            found.append(Hours(time.fromisoformat(opens), time.fromisoformat(closes)))
+        except ValueError as error:
+            raise Malformed(f"window {span!r}: {error}; write it as '01:00-05:00'") from error
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def zone(name: str) -> ZoneInfo:
+    """UTC where the name is not known here: a device may say anything."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # not found, not a plain name, a folder
+        return ZoneInfo("UTC")
+
+
+def opens_at(hours: Sequence[Hours], zone_name: str, now: float) -> float:
+    """Unix seconds at which it is open next: `now` where it is open. Never before `now`."""
+    if not hours:
+        return now
+    place = zone(zone_name)
+    if _open(hours, place, now):
+        return now
+    today = datetime.fromtimestamp(now, place).date()
+    edges: list[float] = []
+    for day in range(_DAYS):
+        date = today + timedelta(days=day)
+        for span in hours:
+            local = datetime.combine(date, span.opens, place)
+            edges += [local.timestamp(), local.replace(fold=1).timestamp()]
+        edges += _shifts(datetime.combine(date, time(), place))
+    return min(edge for edge in edges if edge > now and _open(hours, place, edge))
+
+
+def _open(hours: Sequence[Hours], place: ZoneInfo, at: float) -> bool:
+    moment = datetime.fromtimestamp(at, place).time()
+    return any(span.holds(moment) for span in hours)
+
+
+def _shifts(midnight: datetime) -> list[float]:
+    """Where this day's clock is set forward or back, to the minute."""
+    begins = midnight.astimezone(UTC)
+    place = midnight.tzinfo
+    quarters = [begins + timedelta(minutes=15 * i) for i in range(26 * 4)]
+    return [
+        after.timestamp()
+        for before, after in pairwise(quarters)
+        if before.astimezone(place).utcoffset() != after.astimezone(place).utcoffset()
+    ]

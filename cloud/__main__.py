@@ -1,4 +1,4 @@
-"""`hybridge-cloud serve|registry`: run one cloud worker, or a registry, until SIGTERM."""
+"""`hybridge-cloud serve|registry|fleet`: run a cloud worker, a registry, or a region's control plane."""
 
 import argparse
 import json
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cloud.config import Config, load, parse
+from cloud.fleet import command as fleet_command
 from cloud.registry import command as registry_command
 from cloud.running import EXIT_FORCED, on_signals, run
 from shared.errors import Malformed
@@ -19,6 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.command == registry_command.NAME:
         return registry_command.main(arguments)
+    if arguments.command == fleet_command.NAME:
+        return fleet_command.main(arguments)
     try:
         config = _config(arguments)
     except Malformed as error:
@@ -87,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hybridge-cloud", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     registry_command.add_to(commands)
+    fleet_command.add_to(commands)
     serve = commands.add_parser(
         "serve", help="answer escalations and HTTP calls until SIGTERM",
         epilog="Exit codes: 0 drained, 1 cut short or not started, 2 wrong settings, "

@@ -1,0 +1,77 @@
+"""All of a fleet's settings: one TOML file, read once in `__main__`, passed down as values."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import StringConstraints, ValidationError, model_validator
+
+from cloud.config_paths import from_folder
+from cloud.fleet.api.settings import FleetApi
+from cloud.fleet.settings import Devices, Driving, FleetBroker, Identity, Ingest, RegistryAsk
+from cloud.gateway.settings import GatewaySettings
+from shared.config import Positive, Section, in_words, read_toml
+from shared.errors import Malformed
+
+_PATHS = frozenset({
+    "state_dir", "key_file", "keys_file", "revoked_file", "tls_cert", "tls_key", "tls_ca",
+    "devices_ca", "ca", "crl", "acl", "broker_pid_file", "api_key_file", "certificate", "key",
+})  # fmt: skip
+
+
+class FleetConfig(Section):
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "fleet"
+    """This region's, for people."""
+    state_dir: Path = Path("hybridge-fleet")
+    """For the store, where it lies in no database of its own."""
+    api: FleetApi = FleetApi()
+    gateway: GatewaySettings = GatewaySettings()
+    broker: FleetBroker = FleetBroker()
+    device_broker: Annotated[str, StringConstraints(max_length=300)] | None = None
+    """The broker's URL as devices reach it, without user and password; told at enrolment."""
+    devices: Devices = Devices()
+    ingest: Ingest = Ingest()
+    driving: Driving = Driving()
+    registry: RegistryAsk | None = None
+    """None: who makes a rollout gives the manifest's hash himself."""
+    identity: Identity | None = None
+    drain_s: Positive = 30.0
+    """From SIGTERM to a forced end; supervisors kill after 90."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _api_is_guarded(self) -> Self:
+        try:
+            self.gateway.check_exposed(self.api.host)
+        except Malformed as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def store_url(self) -> str:
+        return self.devices.url or f"sqlite:///{self.state_dir / 'fleet.db'}"
+
+
+def load(path: Path, over: Mapping[str, object]) -> FleetConfig:
+    """The file's settings, with those of `over` on top, section by section.
+
+    Paths in the file count from its own folder, those in `over` from the working directory.
+    Raises `Malformed` in words.
+    """
+    tree = read_toml(path)
+    # `state_dir` is always given, so that its default is the file's neighbour too
+    tree.setdefault("state_dir", str(FleetConfig.model_fields["state_dir"].default))
+    below = from_folder(tree, path.parent, _PATHS)
+    for name, value in over.items():
+        under = below.get(name)
+        is_section = isinstance(value, dict) and isinstance(under, dict)
+        below[name] = {**under, **value} if is_section else value  # type: ignore[dict-item]  # both are dicts
+    return parse(below, str(path))
+
+
+def parse(tree: Mapping[str, object], where: str) -> FleetConfig:
+    """A tree of settings to a checked one; `where` is what messages call it."""
+    try:
+        return FleetConfig.model_validate(tree)
+    except ValidationError as error:
+        raise Malformed(f"{where}: {in_words(error)}") from error

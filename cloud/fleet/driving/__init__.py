@@ -1,0 +1,1 @@
+"""What drives rollouts: the shell around `cloud/rollouts/machine.py`, which decides."""

@@ -1,0 +1,318 @@
+"""The rollouts that are running or paused, in memory: stepped, stored, and read again when that
+failed. Blocking; used by one thread at a time (`driver.py`).
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cloud.fleet.desired_state import Desired
+from cloud.fleet.devices import Fleet
+from cloud.fleet.documents import Device
+from cloud.fleet.driving.commands import Verb, order, restored
+from cloud.fleet.driving.targets import kept_out, targets
+from cloud.fleet.metrics import FleetMetrics
+from cloud.fleet.rollout_keeping import RolloutSave
+from cloud.rollouts.documents import (
+    ModelSubject,
+    RolloutSpec,
+    RolloutStatus,
+    RolloutView,
+)
+from cloud.rollouts.events import (
+    Came,
+    Changes,
+    Event,
+    Note,
+    Order,
+    Removed,
+    Reported,
+    Restore,
+    Returned,
+    SetBaseline,
+    Target,
+    Ticked,
+    Told,
+    Went,
+)
+from cloud.rollouts.machine import Rollout
+from shared.errors import Conflict, HybridgeError, Unavailable
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 1000
+_ACTIVE: Final = (RolloutStatus.RUNNING, RolloutStatus.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An operator's, for one rollout; `revision`: what he saw last, if he said."""
+
+    rollout: str
+    verb: Verb
+    by: str
+    comment: str
+    revision: int | None
+
+
+@dataclass(slots=True)
+class Turned:
+    """What a turn came to."""
+
+    views: list[RolloutView] = field(default_factory=list)
+    """Of the rollouts that changed."""
+    answers: list[RolloutView | HybridgeError] = field(default_factory=list)
+    """To each command."""
+    wrote: bool = False
+    ordered: bool = False
+    ended: bool = False
+    """Some let go of their devices."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """What a rollout's steps in one turn came to."""
+
+    orders: dict[str, Order | Restore] = field(default_factory=dict)
+    """The last one of each device."""
+    notes: list[Note] = field(default_factory=list)
+    devices: dict[str, None] = field(default_factory=dict)
+    head: bool = False
+    sets_baseline: bool = False
+
+    def add(self, changes: Changes) -> None:
+        self.devices.update(dict.fromkeys(changes.devices))
+        self.head = self.head or changes.head
+        for command in changes.commands:
+            match command:
+                case Order() | Restore():
+                    self.orders[command.device] = command
+                case SetBaseline():
+                    self.sets_baseline = True
+                case Note():
+                    self.notes.append(command)
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.orders or self.notes or self.devices or self.head or self.sets_baseline)
+
+
+class Hand:
+    def __init__(self, fleet: Fleet, metrics: FleetMetrics) -> None:
+        self._fleet, self._metrics = fleet, metrics
+        self._rollouts: dict[str, Rollout] = {}
+        self._devices_of: dict[str, frozenset[str]] = {}
+        self._to_read: set[str] | None = None
+        """Rollouts to read from the store before anything else; None: whichever are active."""
+
+    @property
+    def count(self) -> int:
+        return len(self._rollouts)
+
+    def turn(self, events: Sequence[Event], commands: Sequence[Command], now: float) -> Turned:
+        """Step every rollout by the events that are its devices' and by the clock, and give the
+        commands. Each rollout is one commit; one whose commit fails is read from the store again.
+        """
+        turned = Turned()
+        try:
+            self._read_again(turned, now)
+        except Unavailable as error:
+            turned.answers = [error for _ in commands]
+            return turned
+        for command in commands:
+            turned.answers.append(self._tell(command, turned, now))
+        for rollout in list(self._rollouts):
+            self._step(rollout, events, turned, now)
+        return turned
+
+    def read_all_again(self) -> None:
+        """Events were lost: what the store has of devices says the same."""
+        self._to_read = None
+
+    def draft(self, name: str, spec: RolloutSpec, by: str, now: float) -> RolloutView:
+        """Make one and store it. Raises as `Rollout.plan_new`, `Unknown` for its group."""
+        rollout = Rollout.plan_new(name, spec, self.targets(spec), by, now)
+        self._save_new(rollout, now, None, [Note("rollout_made", _words(spec))], by)
+        return rollout.view(now)
+
+    def targets(self, spec: RolloutSpec) -> list[Target]:
+        """Whom it would move now. Raises `Unknown` for its group, `Malformed` for its selector."""
+        self._fleet.group(spec.group)
+        devices = (one for one in self._devices(spec.selector) if one.group == spec.group)
+        return list(targets(spec, devices))
+
+    def _tell(self, command: Command, turned: Turned, now: float) -> RolloutView | HybridgeError:
+        try:
+            return self._told(command, turned, now)
+        except HybridgeError as error:
+            return error
+
+    def _told(self, command: Command, turned: Turned, now: float) -> RolloutView:
+        name = command.rollout
+        present = self._fleet.rollout(name)
+        if command.revision is not None and command.revision != present.revision:
+            raise Conflict(
+                f"rollout {name} has changed since revision {command.revision}: it is {present.status} "
+                f"at revision {present.revision}{_because(present)}; look at it, then say it again"
+            )
+        rollout = self._rollouts.get(name) or self._read(name)
+        told = Told(command.verb, command.by, command.comment)
+        rollout.check(told, now)
+        step = _Step()
+        devices = None
+        if command.verb == "start" and present.status == RolloutStatus.DRAFT:
+            # its devices are fixed now, and not when the draft was made
+            rollout = Rollout.plan_new(
+                name, present.spec, self.targets(present.spec), present.created_by,
+                present.created_at,
+            )  # fmt: skip
+            devices = [one.device for one in rollout.devices()]
+        step.add(rollout.step(told, now))
+        step.devices.update(dict.fromkeys(devices or ()))
+        self._keep(rollout)
+        self._save(rollout, step, turned, now, command.by)
+        return rollout.view(now)
+
+    def _step(self, name: str, events: Sequence[Event], turned: Turned, now: float) -> None:
+        rollout, step, count = self._rollouts[name], _Step(), 0
+        members = self._devices_of[name]
+        for event in events:
+            if isinstance(event, Ticked | Told) or event.device in members:
+                step.add(rollout.step(event, now))
+                count += 1
+        step.add(rollout.step(Ticked(), now))
+        self._metrics.steps.inc(count + 1)
+        if step.is_nothing:
+            return
+        try:
+            self._save(rollout, step, turned, now, "rollout")
+        except HybridgeError as error:  # it is read from the store again
+            log.warning("rollout_not_stored", extra={"rollout": name, "why": str(error)})
+
+    def _save(self, rollout: Rollout, step: _Step, turned: Turned, now: float, actor: str) -> None:
+        view = rollout.view(now)
+        began = time.monotonic()
+        try:
+            orders = self._fleet.save_rollouts([RolloutSave(
+                view, rollout.to_record(),
+                [
+                    (found, rollout.device_record(one))
+                    for one in step.devices
+                    if (found := rollout.device(one)) is not None
+                ],
+                self._orders(rollout, view, step.orders.values()),
+                step.notes, actor, step.sets_baseline,
+            )], now)  # fmt: skip
+        except BaseException:
+            # in memory it is ahead of the store now
+            self._forget(view.id)
+            if self._to_read is not None:
+                self._to_read.add(view.id)
+            raise
+        self._metrics.commit_seconds.observe(time.monotonic() - began)
+        self._metrics.orders.inc(len(orders))
+        turned.views.append(view)
+        turned.wrote = turned.wrote or bool(step.notes)
+        turned.ordered = turned.ordered or bool(orders)
+        if not rollout.lives:
+            self._forget(view.id)
+            turned.ended = True
+
+    def _keep(self, rollout: Rollout) -> None:
+        self._rollouts[rollout.id] = rollout
+        self._devices_of[rollout.id] = frozenset(one.device for one in rollout.devices())
+
+    def _forget(self, name: str) -> None:
+        del self._rollouts[name], self._devices_of[name]
+
+    def _orders(
+        self, rollout: Rollout, view: RolloutView, commands: Iterable[Order | Restore]
+    ) -> list[tuple[str, Desired]]:
+        spec, found = view.spec, list[tuple[str, Desired]]()
+        group = profile = None
+        for command in commands:
+            if isinstance(command, Order):
+                subject = spec.subject
+                if profile is None and not isinstance(subject, ModelSubject):
+                    profile = self._fleet.profile(subject.name, subject.version)
+                found.append((command.device, order(command, view.id, spec, profile)))
+                continue
+            group = group or self._fleet.group(spec.group)
+            device, target = rollout.device(command.device), rollout.target(command.device)
+            assert device is not None and target is not None  # noqa: PT018  it commands its own
+            before = restored(
+                command, view.id, spec, device, target.before_sha256, group, self._fleet.profile
+            )
+            if before is not None:
+                found.append((command.device, before))
+        return found
+
+    def _save_new(
+        self, rollout: Rollout, now: float, revision: int | None, notes: list[Note], by: str
+    ) -> None:
+        devices = [(one, rollout.device_record(one.device)) for one in rollout.devices()]
+        self._fleet.save_rollouts([RolloutSave(
+            rollout.view(now), rollout.to_record(), devices, notes=notes, actor=by,
+            revision=revision,
+        )], now)  # fmt: skip
+
+    def _read_again(self, turned: Turned, now: float) -> None:
+        """What the store has, brought up to date with what it has of devices. Raises `Unavailable`."""
+        if self._to_read is None:
+            names = {view.id for one in _ACTIVE for view in self._fleet.rollouts(one)}
+            names |= {
+                view.id for view in self._fleet.rollouts(RolloutStatus.ABORTED) if view.undoing
+            }
+            for name in list(self._rollouts):
+                self._forget(name)
+        else:
+            names = set(self._to_read)
+        read = [one for name in sorted(names) if (one := self._read(name)).lives]
+        events = list(self._now_of(read)) if read else []
+        for one in read:
+            self._keep(one)
+        self._to_read = set()
+        for one in read:
+            self._step(one.id, events, turned, now)
+
+    def _read(self, name: str) -> Rollout:
+        records = self._fleet.rollout_device_records(name)
+        return Rollout.from_record(self._fleet.rollout_record(name), list(records.values()))
+
+    def _now_of(self, rollouts: Iterable[Rollout]) -> Iterable[Event]:
+        """What the store has of all their devices, as events: copies change nothing."""
+        missing = {one.device for rollout in rollouts for one in rollout.devices()}
+        for device in self._devices(""):
+            if device.id in missing:
+                missing.discard(device.id)
+                yield from _events_of(device)
+        for name in sorted(missing):
+            yield Removed(name, "removed")
+
+    def _devices(self, selector: str) -> Iterable[Device]:
+        after: str | None = ""
+        while after is not None:
+            page, after = self._fleet.devices(selector, after, _PAGE)
+            yield from page
+
+
+def _events_of(device: Device) -> Iterable[Event]:
+    why = kept_out(device)
+    yield Returned(device.id) if why is None else Removed(device.id, why)
+    if device.presence.since is not None:
+        yield Came(device.id) if device.presence.online else Went(device.id)
+    for report in (device.model, device.profile):
+        if report is not None:
+            yield Reported(device.id, report)
+
+
+def _words(spec: RolloutSpec) -> str:
+    subject = spec.subject
+    what = subject.model if isinstance(subject, ModelSubject) else f"profile {subject.name}"
+    return f"{what} {subject.version} for group {spec.group}"
+
+
+def _because(view: RolloutView) -> str:
+    return f" ({view.why})" if view.why else ""

@@ -1,0 +1,1 @@
+"""What must hold whatever goes wrong: one class an invariant, apart from what makes it go wrong."""

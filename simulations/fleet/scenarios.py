@@ -1,0 +1,107 @@
+"""What may be simulated, by name. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from cloud.rollouts.documents import ModelSubject, RolloutSpec
+from shared.errors import Unknown
+from simulations.fleet.models import CANDIDATES, MODEL, Traits
+from simulations.fleet.names import NAMES
+from simulations.fleet.nature import Trouble
+from simulations.fleet.traffic import Population
+
+HOUR: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """Faults at random moments, for a while. Means are of exponential distributions."""
+
+    lasts_s: float = 0.0
+    """0: the weather is fair throughout."""
+    every_s: float = 120.0
+    """Between two faults of the network, the broker or devices."""
+    kills: float = 0.0
+    """Probability that the control plane dies at any one of the points where it may."""
+    operators_every_s: float = 0.0
+    """Between two commands of an operator, which may make no sense; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    words: str
+    candidate: str | None
+    """Of `models.CANDIDATES`; None: drawn by the seed."""
+    spec: RolloutSpec
+    population: Population = field(default_factory=Population)
+    trouble: Trouble = field(default_factory=Trouble)
+    storm: Storm = field(default_factory=Storm)
+    telemetry_s: float = 300.0
+    tick_s: float = 5.0
+    commit_s: float = 0.0
+    """Least seconds between two commits; 0: every tick commits."""
+    before_s: float = 600.0
+    """From the start of the devices to that of the rollout."""
+    horizon_s: float = 12 * HOUR
+    """When the run ends at the latest."""
+    late: float = 0.0
+    """Share of devices that come for the first time while the rollout is under way."""
+    on_wire: bool = False
+    ends: tuple[str, ...] = ()
+    """Statuses that the rollout may end in, where that is not up to chance."""
+
+
+def subject(candidate: Traits) -> ModelSubject:
+    return ModelSubject(model=MODEL, version=candidate.version, manifest_sha256=candidate.sha256)
+
+
+_SUBJECT = subject(CANDIDATES["good"])
+CALM_SPEC: Final = RolloutSpec(
+    subject=_SUBJECT, group="all", seed="s", shadow_s=1 * HOUR, wave_s=0.5 * HOUR, watch_s=1 * HOUR,
+    silence_s=1 * HOUR, in_flight_max=100_000,
+)  # fmt: skip
+STORM_SPEC: Final = RolloutSpec(
+    subject=_SUBJECT, group="all", seed="s", shadow_s=900.0, shadow_samples=300, canary=0.1,
+    waves=(0.4, 1.0), wave_s=300.0, watch_s=900.0, samples_min=100, done_samples=20,
+    start_timeout_s=1800.0, device_timeout_s=2400.0, silence_s=900.0,
+)  # fmt: skip
+_STORMY: Final = Trouble(
+    skewed=0.15, full=0.03, bad=0.03, slow_link=0.1, flapping=0.06, quiet=0.04, slowed=0.05,
+    lying=0.08,
+)  # fmt: skip
+_ENDS: Final = {"good": ("succeeded",), "better": ("succeeded",)}
+
+
+def _calm(name: str) -> Scenario:
+    return Scenario(
+        name=name,
+        words=NAMES[name],
+        candidate=name,
+        spec=CALM_SPEC,
+        telemetry_s=900.0,
+        ends=_ENDS.get(name, ("rolled_back",)),
+    )
+
+
+def scenario(name: str) -> Scenario:
+    """Raises `Unknown` for a name that is none."""
+    if name in CANDIDATES:
+        return _calm(name)
+    if name == "storm":
+        return Scenario(
+            name=name,
+            words=NAMES[name],
+            candidate=None,
+            spec=STORM_SPEC,
+            population=Population(samples_per_s=0.5),
+            trouble=_STORMY,
+            storm=Storm(lasts_s=2 * HOUR, kills=0.0005, operators_every_s=1200.0),
+            telemetry_s=150.0,
+            tick_s=10.0,
+            before_s=400.0,
+            horizon_s=8 * HOUR,
+            late=0.1,
+            on_wire=True,
+        )
+    raise Unknown(f"no scenario {name[:60]!r}; there are {', '.join(NAMES)}")

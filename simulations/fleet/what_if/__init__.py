@@ -1,0 +1,1 @@
+"""A recorded fleet log under another threshold, other criteria or another policy."""

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import assert_never
 
 from edge.inference.slot import Slot
@@ -132,6 +133,8 @@ class Driver:
             await asyncio.to_thread(self._folders.make_room)
             await asyncio.to_thread(state_file.save, self._folders.root, state)
         before, self.state, self.trouble = self.state, state, ""
+        if before.target != (target := state.target):
+            log.info("update_target", extra={} if target is None else {"target": asdict(target)})
         if (before.phase, before.generation) != (state.phase, state.generation):
             about = state.candidate or (before.candidate if state.phase != "active" else None)
             log.info(

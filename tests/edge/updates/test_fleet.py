@@ -173,6 +173,7 @@ def test_an_undo_swaps_back_at_once_in_the_middle_of_the_next_update_and_leaves_
         await reports(it, DevicePhase.COMMITTED, 1)
         await it.updates.follow(target(three, 2, stage="shadow"))
         await reports(it, DevicePhase.STAGED, 2)
+        await it.shows(lambda: it.agent.shadow is not None)
         runs, count = shown(it).started, fetched(registry)
         await it.updates.follow(target(tmp_path / "bundle", 3, undo=True))
         await reports(it, DevicePhase.COMMITTED, 3)

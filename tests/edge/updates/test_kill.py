@@ -1,13 +1,17 @@
 """kill -9 of a real process at each step: the next one goes on, and there is always an answer."""
 
 import asyncio
+import hashlib
 import json
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from edge.updates.target import Target
 from shared.bundle.reader import parse_manifest
 from tests.edge.updates.station import WAIT_S, Station, bundle, settings, station
 from tests.shared.fetching.bad_server import Seen
@@ -50,14 +54,16 @@ class Process:
 
 
 @asynccontextmanager
-async def process(root: Path, registry: Station, die_at: str = "") -> AsyncIterator[Process]:
+async def process(
+    root: Path, registry: Station, die_at: str = "", fleet: str = "", **changes: Any
+) -> AsyncIterator[Process]:
     if not (root / "bundle").exists():
         write_tiny_bundle(root / "bundle")
     file = root / "settings.json"
-    file.write_text(settings(registry, root).model_dump_json())
+    file.write_text(settings(registry, root, **changes).model_dump_json())
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.edge.updates.killed_agent",
-        str(root / "device"), str(root / "bundle"), str(file), die_at,
+        str(root / "device"), str(root / "bundle"), str(file), die_at, fleet,
         cwd=_ROOT, stdout=asyncio.subprocess.PIPE, limit=2**20,
     )  # fmt: skip
     try:
@@ -93,6 +99,40 @@ def test_killed_at_each_step_the_next_process_goes_on(tmp_path: Path) -> None:
                 lines = await it.says('answer {"version": "2.0.0", "label": 1}')
                 assert versions(lines) == ["2.0.0"]
 
+    asyncio.run(main())
+
+
+def test_killed_at_each_step_of_what_the_fleet_asks_the_next_process_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Each wish is told once, to a process that dies; the ones after it know it from the disk."""
+
+    async def main() -> None:
+        async with station() as registry:
+            sha256 = registry.release(bundle(tmp_path, "2.0.0", shift=1))
+            home = hashlib.sha256((tmp_path / "bundle/manifest.json").read_bytes()).hexdigest()
+            steps = (
+                (Target(1, "2.0.0", sha256, "shadow"), "target", "1.0.0"),
+                (None, "staged", "1.0.0"),
+                (Target(2, "2.0.0", sha256), "trial", "1.0.0"),
+                (None, "active", "1.0.0"),
+                (Target(3, "1.0.0", home, undo=True), "restoring", "2.0.0"),
+            )
+            for target, phase, version in steps:
+                fleet = json.dumps(target and asdict(target))
+                async with process(
+                    tmp_path, registry, phase, fleet, agreement_min=0.0, trial_s_max=0.1
+                ) as it:
+                    lines = await it.says("never")
+                    assert f"phase {phase}" in lines
+                    assert await it.ended() == -9
+                    assert set(versions(lines)) <= {version}
+            async with process(tmp_path, registry, "", "null") as it:
+                lines = await it.says('answer {"version": "1.0.0", "label": 0}')
+                assert set(versions(lines)) <= {"2.0.0", "1.0.0"}
+                assert "phase active" in lines
+
+    write_tiny_bundle(tmp_path / "bundle")
     asyncio.run(main())
 
 

@@ -13,13 +13,14 @@ from typing import Final
 
 from cloud.rollouts.meter import (
     AUDITED,
+    COUNTS,
     DISAGREED,
     ESCALATED,
     FAILED,
     SAMPLES,
     Counts,
     Meter,
-    none,
+    added,
 )
 from shared.fleet.telemetry import LATENCY_BINS
 
@@ -74,7 +75,7 @@ class Level:
     """A rate of the cohort beside what is expected of the same devices."""
 
     trials: int
-    """Index of the count of trials in `Counts`; failures have samples and failures as trials."""
+    """Index of the count of trials in `Counts`."""
     hits: int
     matched: int = 0
     matched_hits: int = 0
@@ -91,8 +92,7 @@ class Level:
     drift: Spread = field(default_factory=Spread)
 
     def of(self, counts: Sequence[int]) -> tuple[int, int]:
-        trials = counts[self.trials] + (counts[FAILED] if self.hits == FAILED else 0)
-        return trials, counts[self.hits]
+        return counts[self.trials], counts[self.hits]
 
     def moved(self, history: Counts, before: Counts, after: Counts) -> None:
         """A device of the cohort counted `after`, had counted `before` on the new version."""
@@ -175,9 +175,9 @@ class ShadowSums:
 
 @dataclass(slots=True)
 class Evidence:
-    cohort: Counts = field(default_factory=none)
+    cohort: list[int] = field(default_factory=lambda: [0] * COUNTS)
     cohort_devices: int = 0
-    control: Counts = field(default_factory=none)
+    control: list[int] = field(default_factory=lambda: [0] * COUNTS)
     control_devices: int = 0
     escalation: Level = field(default_factory=lambda: Level(SAMPLES, ESCALATED))
     disagreement: Level = field(default_factory=lambda: Level(AUDITED, DISAGREED))
@@ -208,9 +208,9 @@ class Evidence:
         most = SHARE_TIMES * (total - own) // others if others else wanted + own
         return max(0, min(wanted, max(SHARE_FLOOR, most) - own))
 
-    def count_cohort(self, meter: Meter, change: Counts) -> None:
+    def count_cohort(self, meter: Meter, change: Sequence[int]) -> None:
         before = meter.cohort
-        after = [a + b for a, b in zip(before, change, strict=True)]
+        after = added(before, change)
         for level in self.levels:
             level.moved(meter.history, before, after)
         self.cohort_devices += not any(before) and any(after)
@@ -218,13 +218,13 @@ class Evidence:
         meter.cohort = after
         self.changed = True
 
-    def count_control(self, meter: Meter, change: Counts, *, live: bool) -> None:
+    def count_control(self, meter: Meter, change: Sequence[int], *, live: bool) -> None:
         for level in self.levels:
             level.stayed(meter, -1)
         self.control_devices += not any(meter.history) and any(change)
-        _add(meter.history, change)
+        meter.history = added(meter.history, change)
         if live:
-            _add(meter.since, change)
+            meter.since = added(meter.since, change)
         for level in self.levels:
             level.stayed(meter, 1)
         _add(self.control, change)

@@ -5,12 +5,13 @@ the next. A device can say what it likes about itself, but only as fast as the r
 (`RATE_MAX`), only forward, and only for the version that it is known to run.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from cloud.rollouts.arms import SHARE_FLOOR, ShadowSums, difference
 from cloud.rollouts.documents import ModelSubject, Phase
 from cloud.rollouts.member import Member
-from cloud.rollouts.meter import BOOTS_KEPT, FAILED, SAMPLES, Counts, Meter, none, packed
+from cloud.rollouts.meter import BOOTS_KEPT, FAILED, NONE, SAMPLES, Counts, Meter, packed
 from cloud.rollouts.run import Run
 from shared.fleet.telemetry import Shadow, Tally, Telemetry
 
@@ -35,11 +36,11 @@ def measured(run: Run, member: Member, telemetry: Telemetry, now: float) -> None
     if meter is None:
         tally = telemetry.tally
         begun = _from(run, member, now)
-        meter = Meter(telemetry.boot, -1, -1, tally.version, none(), begun, shadow_at=begun)
+        meter = Meter(telemetry.boot, -1, -1, tally.version, NONE, begun, shadow_at=begun)
         member.meter = meter
     elif meter.boot != telemetry.boot:
-        meter.boots = [*meter.boots, meter.boot][-BOOTS_KEPT:]
-        _forget_tally(meter)
+        meter.boots = (*meter.boots, meter.boot)[-BOOTS_KEPT:]
+        _swapped(meter)
         meter.boot, meter.shadow = telemetry.boot, None
     meter.sequence = telemetry.sequence
     if telemetry.shadow is not None:
@@ -59,11 +60,6 @@ def _is_newer(meter: Meter, telemetry: Telemetry, now: float) -> bool:
 def _from(run: Run, member: Member, now: float) -> float:
     """Since when a device that was never heard may have counted."""
     return member.taken_at or run.started_at or now
-
-
-def _forget_tally(meter: Meter) -> None:
-    meter.started, meter.counts = -1, none()
-    meter.latency = meter.confidence = None
 
 
 def _arm(run: Run, member: Member, tally: Tally) -> Arm | None:
@@ -99,10 +95,12 @@ def _tally(
     histograms = _histograms(run, member, meter, tally)
     if change is None or ran_it_before or straddles:
         return  # counts fell, which true ones never do; or they began before the order
-    limit = RATE_MAX * (telemetry.uptime_s if first else seconds) + BURST
-    if change[SAMPLES] + change[FAILED] > limit:
-        _name(run, member, meter, change[SAMPLES] + change[FAILED], seconds)
-        change = _scaled(change, limit / (change[SAMPLES] + change[FAILED]))
+    if first and arm == "control":
+        seconds = telemetry.uptime_s  # from before this rollout; it only speaks of itself
+    limit = RATE_MAX * seconds + BURST
+    if change[SAMPLES] > limit:
+        _name(run, member, meter, change[SAMPLES], seconds)
+        change = _scaled(change, limit / change[SAMPLES])
     _count(run, member, meter, arm, change, histograms, first=first)
     if arm == "control" and telemetry.uptime_s >= 1:
         meter.per_s = tally.samples / telemetry.uptime_s
@@ -117,16 +115,21 @@ def moved(member: Member) -> None:
 
 
 def _swapped(meter: Meter) -> None:
-    """A new tally began; what the old one saw is the history that the new one is set against."""
-    if meter.latency is not None and not any(meter.cohort):
-        meter.old_latency, meter.old_confidence = meter.latency, meter.confidence
-    _forget_tally(meter)
+    """A new tally began; the longest on the version before is the history of the new one."""
+    ended = meter.latency
+    if ended is not None and not any(meter.cohort):
+        kept = meter.old_latency
+        if kept is None or sum(ended) >= sum(kept):
+            meter.old_latency, meter.old_confidence = ended, meter.confidence
+    meter.started, meter.counts = -1, NONE
+    meter.latency = meter.confidence = None
 
 
 def _counts(tally: Tally) -> Counts:
-    return [
-        tally.samples, tally.escalated, tally.audit_answered, tally.audit_disagreed, tally.failed,
-    ]  # fmt: skip
+    return (
+        tally.samples, tally.escalated, min(tally.audit_answered, tally.samples),
+        min(tally.audit_disagreed, tally.samples), min(tally.failed, tally.samples),
+    )  # fmt: skip
 
 
 def _histograms(
@@ -175,8 +178,8 @@ def _count(
             one.moved(_scaled(grown, share), counted, history)
 
 
-def _scaled(counts: list[int], share: float) -> list[int]:
-    return counts if share >= 1 else [int(count * share) for count in counts]
+def _scaled(counts: Sequence[int], share: float) -> list[int]:
+    return list(counts) if share >= 1 else [int(count * share) for count in counts]
 
 
 def _name(run: Run, member: Member, meter: Meter, more: int, seconds: float) -> None:

@@ -44,8 +44,7 @@ def judge(one: Criterion, evidence: Evidence, figures: Figures) -> CriterionView
             return _silent(one, figures, alpha)
         case "inference_failures":
             counts = evidence.cohort
-            trials = counts[SAMPLES] + counts[FAILED]
-            return _level(one, evidence.failures, counts[FAILED], trials, evidence, alpha)
+            return _level(one, evidence.failures, counts[FAILED], counts[SAMPLES], evidence, alpha)
         case "escalation_rate":
             counts = evidence.cohort
             level = evidence.escalation

@@ -2,18 +2,19 @@
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 COUNTS = 5
 SAMPLES, ESCALATED, AUDITED, DISAGREED, FAILED = range(COUNTS)
 """Inferences, those escalated, audits that the cloud answered, those with another label, failures."""
 BOOTS_KEPT = 4
-Counts = list[int]
+Counts = tuple[int, ...]
+NONE: Counts = (0,) * COUNTS
 
 
-def none() -> Counts:
-    return [0] * COUNTS
+def added(first: Counts, second: Sequence[int]) -> Counts:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 @dataclass(slots=True)
@@ -30,14 +31,14 @@ class Meter:
     """Cumulative histogram; None: this device counts in totals only (`arms.PANEL_MAX`)."""
     confidence: "array[int] | None" = None
     """Cumulative, row after row."""
-    boots: list[str] = field(default_factory=list)
+    boots: tuple[str, ...] = ()
     """Lives that are over, the newest last: what still comes from them is late."""
-    history: Counts = field(default_factory=none)
+    history: Counts = NONE
     """On the version before: all that is known, over this rollout's begin too."""
-    since: Counts = field(default_factory=none)
+    since: Counts = NONE
     """Of history, what came since the first live stage opened: how a device that is not moved
     changes meanwhile."""
-    cohort: Counts = field(default_factory=none)
+    cohort: Counts = NONE
     """What was counted for the new version."""
     per_s: float = 0.0
     """Inferences a second on the version before, over the uptime that it told."""
@@ -64,6 +65,8 @@ class Meter:
     @classmethod
     def from_list(cls, fields: Sequence[Any]) -> "Meter":
         values = list(fields)
+        for place in (4, 8, 9, 10, 11):
+            values[place] = tuple(values[place])
         for place in (6, 7, 13, 14):
             values[place] = None if values[place] is None else packed(values[place])
         return cls(*values)

@@ -65,8 +65,9 @@ class DeclaredRollout(Document):
         if not isinstance(found, dict):
             return found
         own = {name: value for name, value in found.items() if name in cls.model_fields}
-        if "settings" in own:
-            raise ValueError("settings: no such member; write them beside model and version")
+        for name in ("settings", "subject"):
+            if name in found:
+                raise ValueError(f"{name}: no such member; write all beside model and version")
         return own | {"settings": {str(k): v for k, v in found.items() if k not in own}}
 
     @field_validator("version", mode="before")
@@ -117,12 +118,12 @@ class _Lines:
     """Where each member stands."""
 
     file: str
-    of: Mapping[Path, int]
+    of: Mapping[tuple[str, ...], int]
 
     def place(self, path: Path) -> str:
         """The line of the longest part of `path` that the file has."""
         for end in range(len(path), 0, -1):
-            if (line := self.of.get(path[:end])) is not None:
+            if (line := self.of.get(tuple(map(str, path[:end])))) is not None:
                 return f"{self.file}, line {line}: {'.'.join(map(str, path))}"
         return f"{self.file}: {'.'.join(map(str, path)) or 'file'}"
 
@@ -133,19 +134,17 @@ def read(content: bytes, file: str) -> Declared:
         raise TooLarge(f"{file}: {len(content)} bytes; at most {BYTES_MAX} are read")
     try:
         text = content.decode("utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Plain)
+        lines = _Lines(file, {} if node is None else dict(_walk(node, file)))
+        tree = {} if node is None else _Plain("").construct_document(node)
     except UnicodeDecodeError as error:
         raise Malformed(f"{file}: is not UTF-8") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = file if mark is None else f"{file}, line {mark.line + 1}"
         raise Malformed(f"{where}: is not YAML: {error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
         raise Malformed(f"{file}: is not YAML: {' '.join(str(error).split())[:200]}") from error
-    if node is None:
-        return Declared()
-    lines = _Lines(file, dict(_walk(node, file)))
-    tree = _Plain(text).get_data()
     try:
         found = Declared.model_validate(tree)
     except ValidationError as error:
@@ -164,10 +163,10 @@ _Plain.yaml_implicit_resolvers = {
 }
 
 
-def _walk(root: yaml.Node, file: str) -> Iterator[tuple[Path, int]]:
+def _walk(root: yaml.Node, file: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """Every member's path and line, from 1. Raises `Malformed`: twice, shared, too deep or too many."""
     seen: set[int] = set()
-    waiting: list[tuple[Path, yaml.Node]] = [((), root)]
+    waiting: list[tuple[tuple[str, ...], yaml.Node]] = [((), root)]
     while waiting:
         path, node = waiting.pop()
         line = node.start_mark.line + 1
@@ -193,8 +192,9 @@ def _walk(root: yaml.Node, file: str) -> Iterator[tuple[Path, int]]:
                 waiting.append((inner, value))
         elif isinstance(node, yaml.SequenceNode):
             for number, value in enumerate(node.value):
-                yield (*path, number), value.start_mark.line + 1
-                waiting.append(((*path, number), value))
+                inner = (*path, str(number))
+                yield inner, value.start_mark.line + 1
+                waiting.append((inner, value))
 
 
 def _check(found: Declared, lines: _Lines) -> None:

@@ -105,9 +105,11 @@ def install(state_dir: Path, key_pem: bytes, certificate_pem: bytes, ca_pem: byt
     at = folder / new.serial
     with writing(at):
         at.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sync_folder(state_dir)
     write_whole(at / "key.pem", key_pem, private=True)
     write_whole(at / "certificate.pem", certificate_pem)
     write_whole(at / "ca.pem", ca_pem)
+    sync_folder(folder)
     before = _named(folder)
     beside = folder / f".{_CURRENT}.tmp"
     with writing(folder):

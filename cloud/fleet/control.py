@@ -87,4 +87,11 @@ class Control:
             subject = ProfileSubject(
                 name=profile.name, version=profile.version, sha256=profile.sha256
             )
+        fields["seed"] = fields["seed"] or _seed(subject, asked.group)
         return RolloutSpec.model_validate({**fields, "subject": subject})
+
+
+def _seed(subject: ModelSubject | ProfileSubject, group: str) -> str:
+    """The same for a plan and what is made after it; another canary with each version."""
+    name = subject.model if isinstance(subject, ModelSubject) else subject.name
+    return f"{subject.version}-{name}-{group}"[:64]

@@ -127,7 +127,8 @@ class Publishing:
         while (link := self._link) is not None and link.up:  # the next connection kicks
             now = time.monotonic()
             if self._memory.next_step(now, is_published=False) == "all":
-                log.warning("broker_forgot", extra={"messages": await self.everything()})
+                if count := await self.everything():
+                    log.warning("broker_forgot", extra={"messages": count})
             waiting = await asyncio.to_thread(self._fleet.unpublished, _PAGE)
             self.is_published = not waiting
             if waiting:

@@ -153,7 +153,7 @@ class ProfileSubjectRequest(ProfileSubject):
 class RolloutRequest(RolloutSpec):
     subject: Annotated[ModelSubjectRequest | ProfileSubjectRequest, Field(discriminator="kind")]
     seed: Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9._-]{1,64})?$")] = ""
-    """Empty: the rollout's id."""
+    """Empty: of the version, its name and the group."""
 
 
 class Rollouts(Document):

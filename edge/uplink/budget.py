@@ -12,10 +12,14 @@ class Bucket:
         self._tokens, self._at = self._capacity, now
 
     def retune(self, rate: float | None, burst_s: float, now: float) -> None:
-        """Another rate from now on. A debt stays; so does what is saved, up to the new capacity."""
+        """Another rate from now on. A debt stays, unless nothing is limited any more; so does what is
+        saved, up to the new capacity.
+        """
         self._refill(now)
         self._rate = math.inf if rate is None else rate
         self._capacity = max(self._rate * burst_s, 1.0)
+        if math.isinf(self._rate):
+            self._tokens = self._capacity
         self._tokens = min(self._tokens, self._capacity)
 
     def spend(self, units: float, now: float) -> None:

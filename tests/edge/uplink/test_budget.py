@@ -1,5 +1,6 @@
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,3 +35,18 @@ def test_over_any_time_no_more_leaves_than_burst_and_rate_and_one_message(
             assert spent <= max(rate * burst_s, 1) + rate * now + 1e-6
             bucket.spend(size, now)
             spent += size
+
+
+def test_another_rate_keeps_a_debt_and_what_is_saved_up_to_the_new_capacity() -> None:
+    bucket = Bucket(10.0, 2.0, now=0.0)
+    bucket.retune(1.0, 2.0, now=0.0)
+    assert bucket.ready_at(0.0) == 0.0
+    bucket.spend(3.0, now=0.0)  # 2 saved: 1 in debt
+    assert bucket.ready_at(0.0) == pytest.approx(2.0)
+    bucket.retune(2.0, 2.0, now=0.0)
+    assert bucket.ready_at(0.0) == pytest.approx(1.0)
+    bucket.retune(None, 2.0, now=0.0)
+    assert bucket.ready_at(0.0) == 0.0
+    bucket.retune(1.0, 2.0, now=0.0)
+    bucket.spend(2.0, now=0.0)
+    assert bucket.ready_at(0.0) == pytest.approx(1.0)

@@ -1,0 +1,111 @@
+"""A report is bounded whatever the device saw."""
+
+from pathlib import Path
+
+from edge.telemetry.health import SystemHealth, system_health
+from edge.telemetry.report import OTHERS, Facts, Moment, bounded_losses, report
+from edge.telemetry.tally import VersionTally
+from shared.fleet.telemetry import (
+    BYTES_MAX,
+    CLASSES_MAX,
+    CONFIDENCE_BINS,
+    INPUT_BINS,
+    LATENCY_BINS,
+    LOSSES_MAX,
+    Health,
+    InputSketch,
+    Shadow,
+    Tally,
+    Telemetry,
+)
+from tests.edge.telemetry.test_tally import IMAGE, manifest
+
+_MOST = 2**53
+USUAL_BYTES = 1_800
+"""Of a report of a device with ten classes that has seen a million samples: docs/telemetry.md."""
+WORST_BYTES = 13_500
+"""As above."""
+
+
+def worst() -> Telemetry:
+    """Each count at its bound, each text at its length of characters that JSON writes as six."""
+    latency, row = (_MOST,) * LATENCY_BINS, (_MOST,) * CONFIDENCE_BINS
+    inputs = (_MOST,) * INPUT_BINS
+    tally = Tally(
+        model="m" * 64, version="123456.123456.123456", started=_MOST, samples=_MOST, escalated=_MOST // 2,
+        audited=_MOST // 2, answered=_MOST, disagreed=_MOST, audit_answered=_MOST,
+        audit_disagreed=_MOST, failed=_MOST, latency=latency, confidence=(row,) * CLASSES_MAX,
+    )  # fmt: skip
+    shadow = Shadow(
+        version="123456.123456.123456", started=_MOST, samples=_MOST, agreed=_MOST, failed=_MOST,
+        latency=latency, both_right=_MOST, only_candidate_right=_MOST, only_active_right=_MOST,
+        both_wrong=_MOST,
+    )  # fmt: skip
+    health = Health(
+        outbox_rows=_MOST, outbox_bytes=_MOST, disk_free_bytes=_MOST, memory_bytes=_MOST,
+        links_lost=_MOST, published_bytes=_MOST, clock_offset_s=-1.2345678901234567e-300,
+        trouble="\x01" * 500,
+    )  # fmt: skip
+    return Telemetry(
+        boot="f" * 16, sequence=_MOST, at=1234567890.1234567, uptime_s=1e10 / 3,
+        interval_s=86_400 / 7, tally=tally, shadow=shadow,
+        inputs=InputSketch(samples=_MOST, mean=inputs, deviation=inputs), health=health,
+        losses={f"{n:02}{'x' * 38}": _MOST for n in range(LOSSES_MAX)},
+    )  # fmt: skip
+
+
+def usual() -> Telemetry:
+    tally = VersionTally(manifest(labels=10), began=0.0)
+    for n in range(2000):
+        tally.judged(IMAGE, n % 10, n % 100 / 100, "accepted", 0.05 * 1.01 ** (n % 900))
+    tally._cells = [count * 500 for count in tally._cells]
+    tally._latency = [count * 500 for count in tally._latency]
+    shadow = Shadow(version="1.1.0", started=1, samples=9999, latency=(99_999,) * LATENCY_BINS)
+    facts = Facts((12, 34_567), {"link_lost": 3, "published_bytes": 10**9}, {"expired": 12}, "")
+    return report(
+        Moment("0123456789abcdef", 12_345, 1_796_011_641.1422622, 86_400.123456, 30.0), tally, shadow,
+        facts, SystemHealth(10**10, 10**8),
+    )  # fmt: skip
+
+
+def test_the_largest_report_that_there_can_be_is_within_its_bound() -> None:
+    content = worst().to_bytes()
+    assert len(content) <= WORST_BYTES <= BYTES_MAX
+    assert Telemetry.from_bytes(content, BYTES_MAX) == worst()
+
+
+def test_a_usual_report_is_small_and_reads_back() -> None:
+    said = usual()
+    content = said.to_bytes()
+    assert len(content) <= USUAL_BYTES
+    assert Telemetry.from_bytes(content, BYTES_MAX) == said
+
+
+def test_what_the_region_reads_of_health() -> None:
+    facts = Facts(
+        (2, 99), {"link_lost": 3, "published_bytes": 10, "fleet_published_bytes": 5},
+        {"expired": 4}, "t" * 900,
+    )  # fmt: skip
+    moment = Moment("0" * 16, 0, 1.0, -1.0, 30.0)
+    said = report(moment, VersionTally(manifest(), 0.0), None, facts, SystemHealth(7, 8))
+    assert said.health == Health(
+        outbox_rows=2, outbox_bytes=99, disk_free_bytes=7, memory_bytes=8, links_lost=3,
+        published_bytes=15, trouble="t" * 500,
+    )  # fmt: skip
+    assert (said.losses, said.uptime_s) == ({"expired": 4}, 0.0)
+
+
+def test_losses_of_many_kinds_keep_their_sum() -> None:
+    losses = {f"kind{n:03}": 1 for n in range(100)} | {"x" * 41: 5, OTHERS: 7}
+    bounded = bounded_losses(losses)
+    assert len(bounded) == LOSSES_MAX
+    assert sum(bounded.values()) == sum(losses.values())
+    assert all(len(name) <= 40 for name in bounded)
+    assert bounded_losses({}) == {}
+
+
+def test_this_process(tmp_path: Path) -> None:
+    found = system_health(tmp_path)
+    assert found.disk_free_bytes > 0
+    assert 10**7 < found.memory_bytes < 10**11
+    assert system_health(tmp_path / "none").disk_free_bytes == 0

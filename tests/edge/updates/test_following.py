@@ -328,6 +328,7 @@ def test_an_operator_wins_until_he_resumes() -> None:
     assert step(state, Offered((release(50), *ALL))) == (state, ())
     state = after(state, follows(R2, 4, undo=True))
     assert (phase(state), state.active) == (DevicePhase.ROLLED_BACK, R1)
+    assert state.candidate is None
     state = after(state, HoldReleased(FACTORY))
     assert (state.phase, state.candidate) == ("restoring", R2)
 

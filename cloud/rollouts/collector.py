@@ -89,7 +89,7 @@ def _tally(
     counts = _counts(tally)
     ran_it_before = first and arm == "cohort" and tally.version == member.before
     straddles, meter.straddles = meter.straddles, False
-    change = difference(counts, base)
+    change: Sequence[int] | None = difference(counts, base)
     meter.counts, meter.started, meter.version = counts, tally.started, tally.version
     seconds, meter.at = max(0.0, now - meter.at), now
     histograms = _histograms(run, member, meter, tally)
@@ -147,7 +147,7 @@ def _histograms(
 
 
 def _count(
-    run: Run, member: Member, meter: Meter, arm: Arm, change: Counts,
+    run: Run, member: Member, meter: Meter, arm: Arm, change: Sequence[int],
     histograms: tuple[list[int], list[int]] | None, *, first: bool,
 ) -> None:  # fmt: skip
     evidence = run.evidence

@@ -20,6 +20,7 @@ from typing import Final
 _STEPS = 40  # of bisection: 1e-12
 _STAKES: Final = tuple(2.0**-k for k in range(1, 9))
 """Shares of the largest stake that cannot lose everything; growth is flat around the best one."""
+_STAKE_MAX: Final = 1e3
 _RHO: Final = 25.0
 """Variance at which the normal mixture is tightest: of about 500 samples at a rate of 5 %."""
 
@@ -84,18 +85,19 @@ def _log_bet(ups: int, downs: int, flats: int, mean: float) -> float:
     """Log wealth of a mixture of bets that a variable in {1, 0, -1} has a larger mean than this."""
     if mean >= 1:
         return -math.inf
-    most = 1 / (1 + mean) if mean > -1 else math.inf
-    most = min(most, 1e3)
-    grown = []
-    for share in _STAKES:
-        stake = share * most
-        grown.append(
-            ups * math.log1p(stake * (1 - mean))
-            + downs * math.log1p(-stake * (1 + mean))
-            + flats * math.log1p(-stake * mean)
-        )
+    grown = [ups * up + downs * down + flats * flat for up, down, flat in log_factors(mean)]
     best = max(grown)
     return best + math.log(sum(math.exp(one - best) for one in grown) / len(grown))
+
+
+def log_factors(mean: float) -> list[tuple[float, float, float]]:
+    """Of each stake: by what a 1, a -1 and a 0 multiply what was bet on a larger mean than this."""
+    most = min(1 / (1 + mean), _STAKE_MAX) if mean > -1 else _STAKE_MAX
+    stakes = [share * most for share in _STAKES]
+    return [
+        (math.log1p(s * (1 - mean)), math.log1p(-s * (1 + mean)), math.log1p(-s * mean))
+        for s in stakes
+    ]
 
 
 def _log_beta(a: float, b: float) -> float:

@@ -41,6 +41,8 @@ class RolloutSave:
     """The group has the rollout's subject from now on."""
     revision: int | None = None
     """That the stored one must have; 0 and not stored is the same. None: whatever it has."""
+    replaces_devices: bool = False
+    """`devices` are all that it has from now on: a draft that starts with those that are there."""
 
 
 class RolloutKeeping(Part):
@@ -126,6 +128,8 @@ class RolloutKeeping(Part):
             newly_aborted or view.undoing or (present is not None and present.parks)
         )
         rollout_rows.put(connection, view, save.record, parks=parks)
+        if save.replaces_devices:
+            rollout_rows.remove_devices(connection, view.id)
         rollout_rows.put_devices(connection, view, save.devices, active=is_active and was_active)
         if is_active and not was_active:
             self._check_devices(connection, view)
@@ -143,6 +147,7 @@ class RolloutKeeping(Part):
     def _check(self, connection: Connection, save: RolloutSave, is_new: bool) -> None:
         view = save.view
         if is_new:
+            known_group(connection, view.spec.group)
             if save.revision not in {None, 0}:
                 raise Unknown(f"there is no rollout {view.id}")
             if not rollout_rows.make_room(connection, self._settings.rollouts_max):

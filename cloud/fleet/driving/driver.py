@@ -26,6 +26,7 @@ from cloud.rollouts.documents import (
     RolloutView,
 )
 from cloud.rollouts.events import Event
+from cloud.rollouts.plan import plan
 from shared.errors import HybridgeError, Overloaded, Unavailable
 from shared.logs import OncePer
 
@@ -114,9 +115,7 @@ class Driver:
 
     async def plan(self, spec: RolloutSpec) -> RolloutPlan:
         """Which devices would move when. Raises as `create`."""
-        from cloud.rollouts.plan import plan
-
-        return await asyncio.to_thread(lambda: plan(spec, self._hand.targets(spec)))
+        return await asyncio.to_thread(lambda: plan(spec, self._hand.targets(spec), self._now()))
 
     async def tell(
         self, rollout: str, verb: Verb, by: str, comment: str, revision: int | None

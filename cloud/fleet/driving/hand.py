@@ -81,6 +81,8 @@ class _Step:
     devices: dict[str, None] = field(default_factory=dict)
     head: bool = False
     sets_baseline: bool = False
+    starts: bool = False
+    """Its devices take the place of the draft's."""
 
     def add(self, changes: Changes) -> None:
         self.devices.update(dict.fromkeys(changes.devices))
@@ -161,19 +163,30 @@ class Hand:
         told = Told(command.verb, command.by, command.comment)
         rollout.check(told, now)
         step = _Step()
-        devices = None
-        if command.verb == "start" and present.status == RolloutStatus.DRAFT:
-            # its devices are fixed now, and not when the draft was made
+        if command.verb == "start":
+            self._check_alone(rollout)
+            # its devices, and what they have, are fixed now and not when the draft was made
             rollout = Rollout.plan_new(
                 name, present.spec, self.targets(present.spec), present.created_by,
                 present.created_at,
             )  # fmt: skip
-            devices = [one.device for one in rollout.devices()]
+            step.starts = True
+            step.devices.update(dict.fromkeys(one.device for one in rollout.devices()))
         step.add(rollout.step(told, now))
-        step.devices.update(dict.fromkeys(devices or ()))
         self._keep(rollout)
         self._save(rollout, step, turned, now, command.by)
         return rollout.view(now)
+
+    def _check_alone(self, rollout: Rollout) -> None:
+        """One that goes back is active no more for the store, but its devices still are its own."""
+        mine = _place_of(rollout)
+        for other in self._rollouts.values():
+            if other.lives and _place_of(other) == mine:
+                raise Conflict(
+                    f"rollout {other.id} is {other.status.value}"
+                    f"{' and being undone' if other.undoing else ''} in group {rollout.spec.group}; "
+                    "one at a time: wait for it, or abort it"
+                )
 
     def _step(self, name: str, events: Sequence[Event], turned: Turned, now: float) -> None:
         rollout, step, count = self._rollouts[name], _Step(), 0
@@ -203,7 +216,7 @@ class Hand:
                     if (found := rollout.device(one)) is not None
                 ],
                 self._orders(rollout, view, step.orders.values()),
-                step.notes, actor, step.sets_baseline,
+                step.notes, actor, step.sets_baseline, replaces_devices=step.starts,
             )], now)  # fmt: skip
         except BaseException:
             # in memory it is ahead of the store now
@@ -306,6 +319,12 @@ def _events_of(device: Device) -> Iterable[Event]:
     for report in (device.model, device.profile):
         if report is not None:
             yield Reported(device.id, report)
+
+
+def _place_of(rollout: Rollout) -> tuple[str, str]:
+    """What two rollouts may not have in common while they live: a device has one profile."""
+    subject = rollout.spec.subject
+    return subject.model if isinstance(subject, ModelSubject) else "", rollout.spec.group
 
 
 def _words(spec: RolloutSpec) -> str:

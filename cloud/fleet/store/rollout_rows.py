@@ -64,9 +64,15 @@ def unpark(connection: Connection, group: str, section: Section, subject: str) -
     return found
 
 
-def parking(connection: Connection) -> frozenset[str]:
-    """Aborted rollouts whose devices stay as they are."""
-    return frozenset(connection.execute(select(_R.id).where(_R.parks)).scalars())
+def parking(connection: Connection) -> dict[str, str]:
+    """Aborted rollouts whose devices stay as they are, with their groups."""
+    query = select(_R.id, _R.group_name).where(_R.parks)
+    return {row.id: row.group_name for row in connection.execute(query)}
+
+
+def unpark_group(connection: Connection, group: str) -> None:
+    """It is no more."""
+    connection.execute(s.rollouts.update().where(_R.group_name == group).values(parks=False))
 
 
 def holders(connection: Connection, devices: Iterable[str]) -> dict[tuple[str, Section], str]:
@@ -165,6 +171,10 @@ def make_room(connection: Connection, rollouts_max: int) -> bool:
     return len(gone) == too_many
 
 
-def remove(connection: Connection, rollout: str) -> None:
+def remove_devices(connection: Connection, rollout: str) -> None:
     connection.execute(delete(s.rollout_devices).where(_D.rollout == rollout))
+
+
+def remove(connection: Connection, rollout: str) -> None:
+    remove_devices(connection, rollout)
     connection.execute(delete(s.rollouts).where(_R.id == rollout))

@@ -12,6 +12,7 @@ from shared.errors import Malformed
 D = TypeVar("D", bound=Document)
 WORDS_MAX: Final = 500
 _BAD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _LABELS: Final = TypeAdapter[dict[str, str]](Labels)
 _DEVICE: Final = TypeAdapter[str](DeviceName)
 
@@ -46,6 +47,11 @@ def made(kind: type[D], **values: object) -> D:
         return kind.model_validate(values)
     except ValidationError as error:
         raise Malformed(f"{kind.__name__.lower()}: {in_words(error)}") from error
+
+
+def is_name(text: str) -> bool:
+    """Of a group, a profile, a model."""
+    return _NAME.fullmatch(text) is not None
 
 
 def is_device(text: str) -> bool:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from cloud.fleet.bounds import checked_actor, checked_labels, shown
 from cloud.fleet.documents import Certificate, EnrolmentToken
 from cloud.fleet.identity.enrolment import Presented, admit, new_token
-from cloud.fleet.part import Part, grouping_of, in_words
+from cloud.fleet.part import Part, device_row, grouping_of, in_words
 from cloud.fleet.selector import Facts
 from cloud.fleet.store import device_rows, identity_rows
 from cloud.fleet.store import schema as s
@@ -28,6 +28,7 @@ class Credentials(Part):
         """With its text `het_<id>_<secret>`, which is nowhere kept. One made for a device by name
         lets it in again when it was revoked.
         """
+        checked_actor(actor)
         token = new_token(
             made_by=actor, now=now, ttl_s=ttl_s, random_bytes=secrets.token_bytes, device=device,
             labels=labels,
@@ -101,9 +102,7 @@ class Credentials(Part):
         """One more of a device that is enrolled; those before stay valid until their end."""
 
         def change(connection: Connection) -> None:
-            row = device_rows.row_of(connection, device)
-            if row is None:
-                raise Unknown(f"there is no device {shown(device)}")
+            row = device_row(connection, device)
             if row.revoked_at is not None:
                 raise Conflict(f"device {device} is revoked; enrol it with a token made for it")
             self._add(connection, device, certificate, now)

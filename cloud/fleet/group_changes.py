@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from cloud.fleet.bounds import checked_actor, made, shown
+from cloud.fleet.bounds import checked_actor, is_name, made, shown
 from cloud.fleet.documents import EVERYBODY, Baseline, Group, Profile, ProfileRef
 from cloud.fleet.part import Part, grouping_of, known_group, regroup, same_revision
 from cloud.fleet.selector_parser import parse_for_group
@@ -71,6 +71,7 @@ class GroupChanges(Part):
             present = known_group(connection, name)
             same_revision(present.revision, revision, f"group {name}")
             self._no_rollout(connection, name)
+            rollout_rows.unpark_group(connection, name)
             group_rows.remove(connection, name)
             moved = regroup(
                 connection, list(device_rows.facts(connection)), grouping_of(connection)
@@ -89,6 +90,8 @@ class GroupChanges(Part):
         override: refused while a rollout of the model runs there.
         """
         checked_actor(actor)
+        if not is_name(model):
+            raise Malformed(f"model {shown(model)}: use 1 to 64 of a-z, 0-9 and '-'")
 
         def change(connection: Connection) -> Group:
             present = known_group(connection, group)

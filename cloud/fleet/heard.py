@@ -14,6 +14,8 @@ from cloud.fleet.presence import PresenceState, changed
 from shared.fleet.reported import ReportedInventory, ReportedModel, ReportedProfile
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}")
+CLOCK_AHEAD_S: Final = 300.0
+"""By so much a device's clock may be ahead and still be asked which of two reports is later."""
 FLAPS: Final = "it comes and goes"
 
 
@@ -36,7 +38,7 @@ Refusal = Literal["unknown device", "revoked", "no room", "old report", "not bel
 
 @dataclass(frozen=True, slots=True)
 class LastReport:
-    """Of one section. `at` is by the device's clock, but never in the region's future."""
+    """Of one section. `at` is by the device's clock, at most `CLOCK_AHEAD_S` in the future."""
 
     sequence: int = -1
     at: float = 0.0
@@ -100,6 +102,13 @@ def _presence(
     )  # fmt: skip
 
 
+def _begins_anew(report: Report, last: LastReport, now: float) -> bool:
+    """A device whose disk was made anew counts from the beginning; its clock says that it is later.
+    Of a clock that is wrong nobody knows: then it takes a new enrolment, or a removal.
+    """
+    return report.sequence < last.sequence and last.at < report.at <= now + CLOCK_AHEAD_S
+
+
 def _report(state: DeviceState, report: Report, now: float) -> DeviceState | Refusal:
     match report:
         case ReportedModel():
@@ -108,9 +117,8 @@ def _report(state: DeviceState, report: Report, now: float) -> DeviceState | Ref
             last = state.last_profile
         case ReportedInventory():
             last = state.last_inventory
-    at = min(report.at, now)
-    # a device whose disk was made anew counts from the beginning: its clock says that it is later
-    if report.sequence == last.sequence or (report.sequence < last.sequence and at <= last.at):
+    at = min(report.at, now + CLOCK_AHEAD_S)
+    if report.sequence <= last.sequence and not _begins_anew(report, last, now):
         return "old report"
     if isinstance(report, ReportedInventory):
         arch = report.arch if _PLAIN.fullmatch(report.arch) else ""

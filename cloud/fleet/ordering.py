@@ -87,7 +87,7 @@ class Ordering(Part):
             parked = frozenset(
                 section_of(order)
                 for order in (model, profile)
-                if order is not None and order.rollout in parking
+                if order is not None and parking.get(order.rollout or "") == group
             )
             situation = Situation(
                 groups[group], profiles.get(group), one.facts.model or None,

@@ -37,6 +37,13 @@ def limited(limit: int) -> int:
     return min(limit, LIMIT_MAX)
 
 
+def checked_after(after: str) -> str:
+    """The device after which a page begins; empty: the first. Raises `Malformed`."""
+    if after and not is_device(after):
+        raise Malformed(f"after is {shown(after)}; give what the page before gave")
+    return after
+
+
 def device_row(
     connection: Connection, device: str, revision: int | None = None
 ) -> Row[*tuple[Any, ...]]:

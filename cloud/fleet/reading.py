@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from cloud.fleet.bounds import is_device, shown
+from cloud.fleet.bounds import is_device, is_name, shown
 from cloud.fleet.documents import (
     Certificate,
     Device,
@@ -14,7 +14,7 @@ from cloud.fleet.documents import (
     Group,
     Profile,
 )
-from cloud.fleet.part import Part, known_group, limited
+from cloud.fleet.part import Part, checked_after, known_group, limited
 from cloud.fleet.selector import Facts
 from cloud.fleet.selector_parser import parse
 from cloud.fleet.store import device_rows, event_rows, group_rows, identity_rows
@@ -44,6 +44,7 @@ class Reading(Part):
         which one to go on, None at the end.
         """
         test, limit = parse(selector).test(), limited(limit)
+        checked_after(after)
 
         def look(connection: Connection) -> tuple[list[Device], str | None]:
             found: list[str] = []
@@ -94,11 +95,14 @@ class Reading(Part):
 
     def profiles(self, name: str | None = None) -> list[Profile]:
         """In the order of names, rising; None: of all names."""
+        if name is not None and not is_name(name):
+            return []
         return self._database.read(lambda c: group_rows.profiles(c, name))
 
     def profile(self, name: str, version: int) -> Profile:
         return self._read_one(
-            lambda c: group_rows.profile(c, name, version), f"profile {shown(name)} {version}"
+            lambda c: group_rows.profile(c, name, version) if is_name(name) else None,
+            f"profile {shown(name)} {version}",
         )
 
     def tokens(self) -> list[EnrolmentToken]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -11,7 +12,7 @@ from cloud.fleet.desired_state import Desired
 from cloud.fleet.documents import Baseline, ProfileRef
 from cloud.fleet.group_changes import set_model, set_profile
 from cloud.fleet.ordering import order
-from cloud.fleet.part import Part, known_group, limited, same_revision
+from cloud.fleet.part import Part, checked_after, known_group, limited, same_revision
 from cloud.fleet.store import rollout_rows
 from cloud.fleet.store.event_rows import Line
 from cloud.rollouts.documents import (
@@ -22,7 +23,7 @@ from cloud.rollouts.documents import (
     RolloutView,
 )
 from cloud.rollouts.events import Note
-from shared.errors import Conflict, Overloaded, Unknown
+from shared.errors import Conflict, Malformed, Overloaded, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class RolloutKeeping(Part):
 
     def rollouts(self, status: RolloutStatus | str | None = None) -> list[RolloutView]:
         """The newest first; None: of every status."""
-        wanted = None if status is None else str(status)
+        wanted = None if status is None else _one_of(RolloutStatus, status, "status")
         return self._database.read(lambda c: rollout_rows.views(c, wanted))
 
     def rollout(self, rollout: str) -> RolloutView:
@@ -104,7 +105,8 @@ class RolloutKeeping(Part):
     ) -> tuple[list[DeviceInRollout], str | None]:
         """In the order of ids, and after which one to go on, None at the end."""
         limit = limited(limit)
-        wanted = None if phase is None else str(phase)
+        checked_after(after)
+        wanted = None if phase is None else _one_of(Phase, phase, "phase")
 
         def look(connection: Connection) -> list[DeviceInRollout]:
             _row(connection, rollout)
@@ -181,6 +183,13 @@ class RolloutKeeping(Part):
         else:
             ref = ProfileRef(name=subject.name, version=subject.version)
             set_profile(connection, group, ref, self, save.actor, now)
+
+
+def _one_of(kind: type[StrEnum], text: str, what: str) -> str:
+    """Raises `Malformed`."""
+    if text not in set(kind):
+        raise Malformed(f"{what} is {shown(text)}; there are {', '.join(kind)}")
+    return str(text)
 
 
 def _row(connection: Connection, rollout: str) -> Row[*tuple[Any, ...]]:

@@ -64,8 +64,8 @@ class RolloutKeeping(Part):
     def save_rollouts(self, saves: Sequence[RolloutSave], now: float) -> list[tuple[str, Desired]]:
         """All in one transaction, or none; gives the orders that have to be published.
 
-        Raises `Conflict` for a rollout of another revision, for a second active one of the same
-        model (or of any profile) in a group, and for one that takes a device of another active one.
+        Raises `Conflict` for a rollout of another revision, for a second active one (running,
+        paused, undoing) of the same model (or of any profile) in a group, and for one that takes a device of another active one.
         """
 
         def change(connection: Connection) -> list[tuple[str, Desired]]:
@@ -124,10 +124,12 @@ class RolloutKeeping(Part):
         was_active = present is not None and present.active
         if present is not None:
             same_revision(present.revision, save.revision, f"rollout {view.id}")
-        is_active = view.status in rollout_rows.ACTIVE
+        is_active = rollout_rows.is_active(view)
         newly_aborted = present is not None and present.status != RolloutStatus.ABORTED.value
-        parks = view.status == RolloutStatus.ABORTED and (
-            newly_aborted or view.undoing or (present is not None and present.parks)
+        parks = (
+            view.status is RolloutStatus.ABORTED
+            and not is_active
+            and (newly_aborted or was_active or (present is not None and present.parks))
         )
         rollout_rows.put(connection, view, save.record, parks=parks)
         if save.replaces_devices:
@@ -156,7 +158,7 @@ class RolloutKeeping(Part):
                 raise Overloaded(
                     f"there are {self._settings.rollouts_max} rollouts that have not ended; end some"
                 )
-        if view.status not in rollout_rows.ACTIVE:
+        if not rollout_rows.is_active(view):
             return
         known_group(connection, view.spec.group)
         section, subject = rollout_rows.section_of(view), rollout_rows.subject_of(view)

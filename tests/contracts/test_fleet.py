@@ -642,6 +642,22 @@ def test_an_aborted_rollout_leaves_its_devices_as_they_are(fleet):
     assert generations(fleet.settle(NOW)) == [("a", "1.0.0", 3)]
 
 
+def test_a_rollout_that_takes_its_devices_back_decides_about_them_until_they_are_back(fleet):
+    came(fleet, "a")
+    fleet.save_rollout(view(), b"", queued("a"), now=NOW)
+    undoing = view(status="aborted", undoing=True)
+    fleet.save_rollout(undoing, b"", now=NOW, orders=[("a", order_of("1.1.0", rollout="r1"))])
+    with pytest.raises(Conflict, match="rollout r1 moves m in group all"):
+        fleet.set_baseline("all", "m", baseline("1.0.0"), "ann", NOW)
+    with pytest.raises(Conflict, match="rollout r1 of m runs in group all"):
+        fleet.save_rollout(view("r2"), b"", now=NOW)
+    fleet.label("a", {"x": "y"}, "ann", NOW)
+    assert fleet.settle(NOW) == []
+    fleet.save_rollout(view(status="rolled_back"), b"", now=NOW)
+    fleet.set_baseline("all", "m", baseline("1.0.0"), "ann", NOW)
+    assert generations(fleet.settle(NOW)) == [("a", "1.0.0", 2)]
+
+
 def test_who_moved_to_another_group_after_an_abort_gets_what_that_has(fleet):
     came(fleet, "a")
     orders = [("a", order_of("2.0.0", rollout="r1"))]

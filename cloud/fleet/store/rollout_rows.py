@@ -12,7 +12,12 @@ from shared.fleet.desired import Section
 
 _R: Final = s.rollouts.c
 _D: Final = s.rollout_devices.c
-ACTIVE: Final = frozenset({RolloutStatus.RUNNING, RolloutStatus.PAUSED})
+_RUNS: Final = frozenset({RolloutStatus.RUNNING, RolloutStatus.PAUSED})
+
+
+def is_active(view: RolloutView) -> bool:
+    """It decides about its devices: it runs, is paused, or takes them back."""
+    return view.status in _RUNS or (view.status is RolloutStatus.ABORTED and view.undoing)
 
 
 def section_of(view: RolloutView) -> Section:
@@ -90,7 +95,7 @@ def put(connection: Connection, view: RolloutView, record: bytes, *, parks: bool
     upsert(connection, s.rollouts, [{
         "id": view.id, "section": section_of(view), "subject": subject_of(view),
         "group_name": view.spec.group, "status": view.status.value,
-        "active": view.status in ACTIVE, "parks": parks, "revision": view.revision,
+        "active": is_active(view), "parks": parks, "revision": view.revision,
         "created_at": view.created_at, "document": view.model_dump_json(), "record": record,
     }])  # fmt: skip
 

@@ -72,9 +72,14 @@ def started(kept: Kept) -> tuple[Effect, ...]:
     effects: list[Effect] = []
     if kept.model is not None:
         effects.append(Follow(kept.model))
-    if kept.profile is not None and kept.profile != kept.applied and not kept.profile_why:
+    if kept.profile is not None and pending(kept):
         effects.append(Apply(kept.profile))  # the process ended in between
     return tuple(effects)
+
+
+def pending(kept: Kept) -> bool:
+    """Whether the newest profile is yet to be applied, or found not to fit."""
+    return kept.profile is not None and kept.profile != kept.applied and not kept.profile_why
 
 
 def lost(kept: Kept, why: str) -> Kept:

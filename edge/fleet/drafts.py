@@ -1,5 +1,6 @@
 """What the device says of its model and its profile; without number and time yet. Pure."""
 
+from edge.fleet.desired import pending
 from edge.fleet.kept import Kept
 from edge.updates.fleet_view import FleetView
 from edge.updates.release import Release
@@ -33,12 +34,17 @@ def standing(active: Release, desired: DesiredModel | None) -> FleetView:
 
 
 def model_draft(
-    kept: Kept, view: FleetView, model: str, variant: str, refused: str
+    kept: Kept,
+    desired: DesiredModel | None,
+    view: FleetView,
+    model: str,
+    variant: str,
+    refused: str,
 ) -> ReportedModel:
-    """`variant` as `onnxruntime/int8`; `refused` as `refusal` gives it."""
-    desired, phase, why = kept.model, view.phase, view.why
+    """`desired` was acted on; `variant` as `onnxruntime/int8`; `refused` as `refusal` gives it."""
+    phase, why = view.phase, view.why
     generation, rollout, attempt = view.generation, view.rollout, view.attempt
-    if kept.model_generation > (0 if desired is None else desired.generation):
+    if kept.model_why:
         phase, why, generation = DevicePhase.FAILED, kept.model_why, kept.model_generation
     elif refused and desired is not None:
         phase, why = DevicePhase.FAILED, refused
@@ -52,9 +58,12 @@ def model_draft(
 
 
 def profile_draft(kept: Kept) -> ReportedProfile:
-    applied = kept.applied
+    """Of a profile that is yet to be applied it says nothing."""
+    applied, generation = kept.applied, kept.profile_generation
+    if pending(kept):
+        generation = 0 if applied is None else applied.generation
     return ReportedProfile(
-        sequence=0, at=0, generation=kept.profile_generation,
+        sequence=0, at=0, generation=generation,
         name=None if applied is None else applied.name,
         version=0 if applied is None else applied.version,
         sha256=None if applied is None else applied.sha256,

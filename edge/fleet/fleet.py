@@ -73,6 +73,7 @@ class Fleet:
         self._wake, self._draining = asyncio.Event(), asyncio.Event()
         self._reporting = Reporting(kept.sequence - kept_file.SEQUENCES)
         self._hardware: ReportedInventory | None = None
+        self._following: DesiredModel | None = None
         self._trouble = ""
         self._saves_failed = 0
         self._again: asyncio.TimerHandle | None = None
@@ -108,9 +109,9 @@ class Fleet:
     async def run(self) -> None:
         """Until `drain`. Nothing that comes from outside ends it."""
         try:
+            await self._take()  # of the process before; until then there is nothing to report
             self._hardware = await asyncio.to_thread(self._inventory)
             self._report()
-            self._wake.set()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._telemetry.run(), name="telemetry")
                 while not self._draining.is_set():
@@ -197,6 +198,7 @@ class Fleet:
                 assert_never(effect)
 
     def _follow(self, model: DesiredModel) -> None:
+        self._following = model
         self._tuned(self._kept.applied, model)
         if self._updates is None or self._refused():
             return
@@ -207,7 +209,7 @@ class Fleet:
         self._updates.follow(target)
 
     def _apply(self, profile: DesiredProfile) -> None:
-        why = self._tuned(profile, self._kept.model)
+        why = self._tuned(profile, self._following)
         if not why:
             log.info("profile_applied", extra={"profile": profile.name, "version": profile.version})
         self._kept, _ = desired.step(self._kept, Judged(profile, why))
@@ -251,17 +253,17 @@ class Fleet:
     def _model_draft(self) -> ReportedModel:
         agent = self._agent
         return model_draft(
-            self._kept, self._view(), agent.manifest.name, agent.engine, self._refused()
-        )
+            self._kept, self._following, self._view(), agent.manifest.name, agent.engine,
+            self._refused(),
+        )  # fmt: skip
 
     def _view(self) -> FleetView:
         if self._updates is not None:
             return self._updates.view()
-        return standing(factory_release(self._agent.slot.bundle), self._kept.model)
+        return standing(factory_release(self._agent.slot.bundle), self._following)
 
     def _refused(self) -> str:
-        model = self._kept.model
-        if model is None:
+        if (model := self._following) is None:
             return ""
         name, active = self._agent.manifest.name, self._view().active
         return refusal(model, name, active, updates=self._updates is not None)

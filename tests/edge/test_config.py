@@ -53,6 +53,30 @@ def test_the_uplink_becomes_link_settings_and_the_password_stays_out_of_sight(
     assert "s3cret" not in repr(config)
 
 
+IDENTITY = '[identity]\nurl = "https://fleet.example:8720"\n'
+
+
+def test_an_identity_gives_the_uplink_its_certificate_where_it_has_none(tmp_path: Path) -> None:
+    config = read(tmp_path, IDENTITY + '[uplink]\nurl = "mqtts://broker.example"\n')
+    link, at = config.link_settings(), tmp_path / "state" / "identity" / "current"
+    assert (link.tls_certificate, link.tls_key, link.tls_ca) == (
+        str(at / "certificate.pem"), str(at / "key.pem"), str(at / "ca.pem"),
+    )  # fmt: skip
+
+
+def test_an_uplinks_own_certificate_and_authority_come_first(tmp_path: Path) -> None:
+    own = 'certificate = "c.pem"\nkey = "k.pem"\nca = "ca.pem"\n'
+    link = read(tmp_path, f'{IDENTITY}[uplink]\nurl = "mqtts://x"\n{own}').link_settings()
+    assert link.tls_certificate == str(tmp_path / "c.pem")
+    link = read(tmp_path, f'{IDENTITY}[uplink]\nurl = "mqtts://x"\nca = "ca.pem"\n').link_settings()
+    assert link.tls_ca == str(tmp_path / "ca.pem")
+
+
+def test_an_identity_changes_nothing_on_a_link_without_tls(tmp_path: Path) -> None:
+    link = read(tmp_path, IDENTITY + '[uplink]\nurl = "mqtt://x"\n').link_settings()
+    assert (link.tls_certificate, link.tls_ca) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -72,6 +96,15 @@ def test_the_uplink_becomes_link_settings_and_the_password_stays_out_of_sight(
             "sources.0.replay: shard '3/3'",
         ),
         ("[api]\nport = 70000", "api.port: "),
+        ("[fleet]\n", "fleet: needs uplink, by which the region is reached"),
+        (
+            '[uplink]\nurl = "mqtt://x"\n[fleet]\ntelemetry_s = 0',
+            "fleet.telemetry_s: .* equal to 1",
+        ),
+        (
+            '[uplink]\nurl = "mqtt://x"\n[fleet]\nlabels = {a = "b"}',
+            "fleet.labels: no such setting",
+        ),
         ("= 3", "not TOML: "),
     ],
 )

@@ -15,6 +15,7 @@ from edge.fleet import kept_file
 from edge.fleet.kept import Kept
 from edge.fleet.settings import FleetSettings
 from edge.updates.folders import factory_release
+from edge.uplink.courier import Letter
 from shared import topics
 from shared.fleet.asking import Ask, Told
 from shared.fleet.desired import DesiredModel
@@ -22,7 +23,7 @@ from shared.fleet.reported import DevicePhase, ReportedInventory, ReportedModel,
 from shared.fleet.telemetry import Telemetry
 from tests.brokers import running_broker
 from tests.edge.fleet.station import member, profile, region, settings
-from tests.edge.stand_in_cloud import a_sample, cloud
+from tests.edge.stand_in_cloud import a_sample, cloud, until
 from tests.tiny_bundle import sure_image, unsure_image, write_tiny_bundle
 
 
@@ -306,3 +307,106 @@ def test_a_profile_that_does_not_fit_the_version_at_start_is_said_to_be_in_force
             assert (await it.agent.answer(a_sample(sure_image(1)))).route == "accepted"
 
     asyncio.run(scenario())
+
+
+def test_a_disk_that_takes_nothing_holds_no_order_up_and_is_said(
+    state: Path, broker: BrokerAddress
+) -> None:
+    (state / "fleet.json").mkdir(parents=True)  # nothing can take its place
+
+    async def scenario() -> None:
+        its = settings(state, broker)
+        its = its.model_copy(update={"fleet": FleetSettings.model_construct(telemetry_s=0.05)})
+        async with region(broker, state.name) as north, member(its) as it:
+            await north.desires("profile", profile(1, audit_share=1.0).to_bytes())
+            await north.hears_of(ReportedProfile, lambda r: r.generation == 1 and r.applied)
+            assert (await it.agent.answer(a_sample(sure_image(1)))).route == "audit"
+            said = await north.hears_of(Telemetry, lambda t: bool(t.health.trouble))
+            assert said.health.trouble.startswith("the fleet's state is not on disk: ")
+            assert it.counters.snapshot()["fleet_state_not_written"] >= 1
+            (state / "fleet.json").rmdir()
+            await north.desires("profile", profile(2).to_bytes())
+            await north.hears_of(ReportedProfile, lambda r: r.generation == 2 and r.applied)
+            healed = len(north.said(topics.telemetry(north.device)))
+            await north.hears(
+                lambda: any(
+                    not Telemetry.from_bytes(p, 2**20).health.trouble
+                    for p in north.said(topics.telemetry(north.device))[healed:]
+                )
+            )
+
+    asyncio.run(scenario())
+    assert kept_file.load(state, 0.0).applied == profile(2)
+
+
+def test_fleet_messages_take_one_place_of_the_window_and_none_starves(
+    state: Path, broker: BrokerAddress
+) -> None:
+    async def scenario() -> None:
+        uplink = {
+            "url": f"mqtt://{broker.host}:{broker.port}",
+            "window": 2,
+            "answer_timeout_s": 5.0,
+        }
+        its = settings(state, broker, uplink=uplink)
+        async with region(broker, state.name) as north, cloud(broker), member(its) as it:
+            await north.hears_of(ReportedInventory, lambda _: True)
+            asked = [await it.agent.answer(a_sample(unsure_image())) for _ in range(50)]
+            assert it.agent.uplink is not None
+            waiting = [
+                it.agent.uplink.send(Letter(topics.told(north.device), b"%d" % n))
+                for n in range(50)
+            ]
+            assert sum(waiting) >= 48  # the newest took the place of those that waited
+            for one in asked:
+                assert (await it.agent.final(one.id, 5.0)).source == "cloud"
+            await north.hears(lambda: north.said(topics.told(north.device))[-1:] == [b"49"])
+            assert len(north.said(topics.told(north.device))) <= 3
+
+    asyncio.run(scenario())
+
+
+def test_without_a_link_telemetry_is_skipped_and_counted_and_owed(state: Path) -> None:
+    async def scenario() -> None:
+        its = settings(state, None)
+        its = its.model_copy(update={"fleet": FleetSettings.model_construct(telemetry_s=0.01)})
+        async with member(its) as it:
+            await until(lambda: it.counters.snapshot().get("telemetry_skipped", 0) > 2)
+
+    asyncio.run(scenario())
+
+
+def test_a_budget_of_a_profile_binds_the_uplink(state: Path, broker: BrokerAddress) -> None:
+    async def scenario() -> None:
+        its = settings(state, broker, routing={"budget": {"burst_s": 1000}})
+        async with region(broker, state.name) as north, cloud(broker) as worker, member(its) as it:
+            slow = profile(1, samples_per_s=0.002)  # two at once, then one in 500 s
+            await north.desires("profile", slow.to_bytes())
+            await north.hears_of(ReportedProfile, lambda r: r.generation == 1)
+            asked = [await it.agent.answer(a_sample(unsure_image())) for _ in range(5)]
+            await until(lambda: len(worker.got) == 2)
+            assert it.agent.outbox_depth[0] >= 3
+            await north.desires("profile", profile(2).to_bytes())
+            for one in asked:
+                assert (await it.agent.final(one.id, 5.0)).source == "cloud"
+
+    asyncio.run(scenario())
+
+
+def test_the_log_level_of_a_profile_is_the_agents(state: Path, broker: BrokerAddress) -> None:
+    root = logging.getLogger()
+    before = root.level
+
+    async def scenario() -> None:
+        async with region(broker, state.name) as north, member(settings(state, broker)):
+            await north.desires("profile", profile(1, log_level="debug").to_bytes())
+            await north.hears_of(ReportedProfile, lambda r: r.generation == 1)
+            assert root.level == logging.DEBUG
+            await north.desires("profile", profile(2).to_bytes())
+            await north.hears_of(ReportedProfile, lambda r: r.generation == 2)
+            assert root.level == logging.INFO
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        root.setLevel(before)

@@ -1,5 +1,7 @@
 """Reports: only what changed, with rising numbers."""
 
+from dataclasses import replace
+
 import pytest
 
 from edge.fleet.drafts import model_draft, profile_draft, refusal, standing
@@ -16,7 +18,7 @@ RELEASE = Release("1.0.3", "0" * 64, 10, 1)
 
 def drafts(kept: Kept, why: str = "") -> list[Report]:
     view = FleetView(DevicePhase.TRIAL, RELEASE, None, why, False, 3, "r-1", 2)
-    return [model_draft(kept, view, "m", "onnxruntime/int8", ""), profile_draft(kept)]
+    return [model_draft(kept, None, view, "m", "onnxruntime/int8", ""), profile_draft(kept)]
 
 
 def test_only_what_changed_is_said_again() -> None:
@@ -39,7 +41,7 @@ def test_all_of_it_is_said_again_once_it_may_be_lost() -> None:
 
 def test_a_rejection_says_whether_the_golden_samples_were_the_reason() -> None:
     view = FleetView(DevicePhase.REJECTED, RELEASE, None, "x" * 900, True, 3, "r-1", 2)
-    said = model_draft(Kept(), view, "m", "v" * 90, "")
+    said = model_draft(Kept(), None, view, "m", "v" * 90, "")
     assert (said.phase, said.golden_failed, said.generation, said.attempt) == (
         DevicePhase.REJECTED, True, 3, 2,
     )  # fmt: skip
@@ -49,7 +51,7 @@ def test_a_rejection_says_whether_the_golden_samples_were_the_reason() -> None:
 def test_an_unreadable_desired_model_is_reported_as_failed_under_its_generation() -> None:
     kept = Kept(model=model(3), model_generation=5, model_why="version: is missing; set it")
     view = FleetView(DevicePhase.COMMITTED, RELEASE, None, "", False, 3, None, 1)
-    said = model_draft(kept, view, "m", "v", "")
+    said = model_draft(kept, kept.model, view, "m", "v", "")
     assert (said.phase, said.generation, said.why) == (
         DevicePhase.FAILED, 5, "version: is missing; set it",
     )  # fmt: skip
@@ -58,7 +60,7 @@ def test_an_unreadable_desired_model_is_reported_as_failed_under_its_generation(
 
 def test_what_cannot_be_followed_is_reported_under_what_asked_for_it() -> None:
     kept = Kept(model=model(3, rollout="r-9", attempt=4), model_generation=3)
-    said = model_draft(kept, standing(RELEASE, None), "other", "v", "another model")
+    said = model_draft(kept, kept.model, standing(RELEASE, None), "other", "v", "another model")
     assert (said.phase, said.generation, said.rollout, said.attempt, said.why) == (
         DevicePhase.FAILED, 3, "r-9", 4, "another model",
     )  # fmt: skip
@@ -87,6 +89,15 @@ def test_a_profile_that_was_refused_is_told_apart_from_the_one_in_force() -> Non
     assert (said.applied, said.why) == (False, "no such threshold")
 
 
+def test_a_profile_that_is_yet_to_be_applied_is_not_reported() -> None:
+    one, two = profile(1), profile(2)
+    kept = Kept(profile=two, profile_generation=2, applied=one)
+    assert profile_draft(kept).generation == 1
+    assert profile_draft(replace(kept, applied=None)).generation == 0
+    assert profile_draft(replace(kept, applied=two)).generation == 2
+    assert profile_draft(replace(kept, profile_why="no")).generation == 2
+
+
 def test_the_longest_reports_are_within_their_bound() -> None:
     long = "\x01" * 500  # six bytes each in JSON
     view = FleetView(DevicePhase.REJECTED, RELEASE, RELEASE, long, True, 2**53, "r" * 80, 1000)
@@ -97,5 +108,9 @@ def test_the_longest_reports_are_within_their_bound() -> None:
         engines={f"{n:02}{long[:38]}": long[:80] for n in range(16)}, time_zone="z" * 64,
         certificate_serial=long[:64],
     )  # fmt: skip
-    for report in (model_draft(kept, view, "m" * 64, "v" * 40, ""), profile_draft(kept), hardware):
+    for report in (
+        model_draft(kept, None, view, "m" * 64, "v" * 40, ""),
+        profile_draft(kept),
+        hardware,
+    ):
         assert len(report.to_bytes()) <= BYTES_MAX

@@ -60,6 +60,7 @@ def usual() -> Telemetry:
         tally.judged(IMAGE, n % 10, n % 100 / 100, "accepted", 0.05 * 1.01 ** (n % 900))
     tally._cells = [count * 500 for count in tally._cells]
     tally._latency = [count * 500 for count in tally._latency]
+    tally.samples *= 500
     shadow = Shadow(version="1.1.0", started=1, samples=9999, latency=(99_999,) * LATENCY_BINS)
     facts = Facts((12, 34_567), {"link_lost": 3, "published_bytes": 10**9}, {"expired": 12}, "")
     return report(

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -54,6 +55,17 @@ def test_no_more_are_out_than_may_be_unanswered() -> None:
     assert send_all(s, 0.0) == [sample(0), sample(1), sample(2)]
     s.discard(sample(1))
     assert send_all(s, 0.0) == [sample(3)]
+
+
+def test_other_limits_hold_from_now_on() -> None:
+    s = sender()
+    fill(s, 0.1, 0.2, 0.3, 0.4)
+    s.retune(replace(LIMITS, samples_per_s=1.0, burst_s=2.0), 0.0)
+    assert len(send_all(s, 0.0)) == 2
+    assert s.due_at(0.0) == pytest.approx(1.0)
+    assert len(send_all(s, 1.0)) == 1
+    s.retune(replace(LIMITS, unanswered_max=4), 1.0)
+    assert len(send_all(s, 1.0)) == 1
 
 
 def test_whoever_gets_no_answer_is_sent_again_with_jitter() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from edge.updates.release import Release
-from edge.updates.state import State, refusal_of_target
+from edge.updates.state import WHY_MAX, State, refusal_of_target
 from shared.fleet.reported import DevicePhase
 
 OPERATOR = "an operator on the device went back; `hybridge-edge updates resume` ends it"
@@ -18,6 +18,7 @@ class FleetView:
     """What answers now."""
     candidate: Release | None
     why: str
+    """At most `WHY_MAX` characters."""
     golden_failed: bool
     """With phase rejected: the golden samples were the reason."""
     generation: int
@@ -31,7 +32,7 @@ def view_of(state: State, answering: Release, note: str = "") -> FleetView:
     phase, why, golden = _phase(state, answering, note)
     target = state.target
     return FleetView(
-        phase, answering, state.candidate, why, golden,
+        phase, answering, state.candidate, why[:WHY_MAX], golden,
         0 if target is None else target.generation,
         None if target is None else target.rollout,
         0 if target is None else target.attempt,

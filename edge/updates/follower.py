@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from edge.updates.driver import Driver
 from edge.updates.events import Followed, HoldReleased
@@ -30,7 +31,7 @@ class Follower:
         self._driver, self._folders, self._wake = driver, folders, wake
         self._backoff_s, self._rng = backoff_s, rng
         self._asked: tuple[Target | None, asyncio.Future[None]] | None = None
-        self._due = asyncio.Event()
+        self._due, self._draining = asyncio.Event(), asyncio.Event()
 
     def follow(self, target: Target | None) -> asyncio.Future[None]:
         """What the fleet asks for now; the future is done once that, or what is newer, is on disk."""
@@ -42,9 +43,9 @@ class Follower:
         return self._asked[1]
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until `drain`: who is cancelled while the disk takes a target leaves a thread behind."""
         failures = 0
-        while True:
+        while not self._draining.is_set():
             await self._due.wait()
             try:
                 await self._take()
@@ -53,7 +54,14 @@ class Follower:
                 failures += 1
                 self._driver.trouble = str(error)
                 log.warning("update_state_unwritable", extra={"why": str(error)[:300]})
-                await asyncio.sleep(pause_s(failures, *self._backoff_s, self._rng))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s(failures, *self._backoff_s, self._rng)):
+                        await self._draining.wait()
+
+    def drain(self) -> None:
+        """What the disk has not taken yet is lost to whoever does not tell it again."""
+        self._draining.set()
+        self._due.set()
 
     async def _take(self) -> None:
         asked = self._asked

@@ -122,7 +122,8 @@ class Updates:
                     await self._watch.run()
                     await driver.end()
                     reporting.cancel()
-            following.cancel()
+            self._follower.drain()
+            await asyncio.wait({following})
             await driver.end()
         await driver.try_to(Stopped())
 

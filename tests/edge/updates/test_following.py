@@ -39,7 +39,7 @@ from edge.updates.fleet_view import OPERATOR, view_of
 from edge.updates.machine import TRIES_MAX, step
 from edge.updates.release import Release
 from edge.updates.starting import STARTS_MAX, Fault, begin, fall_back
-from edge.updates.state import KEPT, REFUSED_MAX, WAITING, State, first_state
+from edge.updates.state import KEPT, REFUSED_MAX, WAITING, WHY_MAX, State, first_state
 from edge.updates.target import Target
 from shared.fleet.reported import DevicePhase
 from tests.edge.updates.test_machine import FACTORY, R1, R2, R3, after, release
@@ -139,6 +139,8 @@ def test_what_answers_already_is_committed_at_once() -> None:
     assert (phase(state), state.candidate) == (DevicePhase.COMMITTED, None)
     assert Prune(state.generation) in commands
     assert phase(after(new(), follows(FACTORY, 1, stage="shadow"))) == DevicePhase.COMMITTED
+    undone = after(new(), follows(FACTORY, 1, undo=True))
+    assert (undone.phase, undone.candidate) == ("active", None)  # it is not opened once more
 
 
 def test_a_look_that_fails_for_long_is_a_failure_of_what_is_wanted_and_of_nothing_else() -> None:
@@ -149,6 +151,11 @@ def test_a_look_that_fails_for_long_is_a_failure_of_what_is_wanted_and_of_nothin
     alone = first_state("m", FACTORY)
     for other in (alone, new(), after(state, Offered(ALL)), after(new(), follows(FACTORY, 1))):
         assert step(other, Unseen("no link")) == (other, ())
+
+
+def test_what_is_reported_is_bounded_whatever_kept_the_device_from_looking() -> None:
+    state = after(new(), follows(R2, 1))
+    assert view_of(state, FACTORY, "x" * 10_000).why == "x" * WHY_MAX
 
 
 # Refusals
@@ -180,6 +187,15 @@ def test_a_failure_is_tried_again_at_the_next_look() -> None:
     state = after(state, Failed(state.generation, "disk full"))
     assert (phase(state), view_of(state, FACTORY).why) == (DevicePhase.FAILED, "disk full")
     assert after(state, Offered(ALL)).candidate == R2
+
+
+def test_a_failure_stands_until_the_next_look_unless_the_fleet_asks_anew() -> None:
+    state = after(new(), follows(R2, 1), Offered(ALL))
+    state = after(state, Failed(state.generation, "disk full"))
+    same = after(state, follows(R2, 2, stage="shadow"))
+    assert (phase(same), view_of(same, FACTORY).why) == (DevicePhase.FAILED, "disk full")
+    for anew in (follows(R2, 2, attempt=2), follows(R3, 2)):
+        assert phase(after(state, anew)) == DevicePhase.ACCEPTED
 
 
 def test_a_version_that_keeps_ending_the_agent_is_rolled_back() -> None:
@@ -274,6 +290,21 @@ def test_an_undo_goes_to_a_kept_version_without_download_or_trial() -> None:
         assert (done.active, done.held_number, done.proven) == (wanted, None, True)
         assert phase(done) == DevicePhase.COMMITTED
         assert after(done, follows(R2, 4), Offered(ALL)).candidate == R2  # no hold is left
+
+
+def test_an_undo_that_is_told_again_goes_on() -> None:
+    state = after(runs(R2, runs(R1, new(), 1), 2), follows(R1, 3, undo=True))
+    for again in (follows(R1, 4, undo=True), follows(R1, 4)):
+        told, commands = step(state, again)
+        assert (told.phase, told.generation, commands) == ("restoring", state.generation, ())
+
+
+def test_in_stage_shadow_nothing_is_undone() -> None:
+    state = runs(R2, runs(R1, new(), 1), 2)
+    shadow = follows(R1, 4, undo=True, stage="shadow")
+    assert after(state, shadow, Offered(ALL)).phase == "downloading"
+    undoing = after(state, follows(R1, 3, undo=True))
+    assert after(undoing, shadow).candidate is None
 
 
 def test_an_undo_goes_to_the_factory_bundle_that_is_kept_no_more() -> None:

@@ -61,7 +61,8 @@ MEASURES: Final[dict[str, Measure]] = {
     ),
 }  # fmt: skip
 
-_TOKEN = re.compile(
+_BLANKS: Final = " \t\n\r\f\v"
+_TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))"
     r"|(?P<word>[A-Za-z_]\w*)|(?P<mark>[<>=!]=|[-+*/<>=])|(?P<end>$))",
     re.ASCII,
@@ -183,7 +184,7 @@ class _Parser:
         found = _TOKEN.match(self._text, self._at)
         if found is None or found.lastgroup is None:
             rest = self._text[self._at :]
-            at = self._at + len(rest) - len(rest.lstrip())
+            at = self._at + len(rest) - len(rest.lstrip(_BLANKS))
             self._refuse(at, f"{self._text[at]!r} means nothing here")
         self._at = found.end()
         return found.lastgroup, found.group(found.lastgroup), found.start(found.lastgroup)

@@ -39,8 +39,12 @@ from cloud.rollouts.operator import check, obey
 from cloud.rollouts.orders import order, release
 from cloud.rollouts.reports import finish, heard_again, reported
 from cloud.rollouts.run import Run
+from cloud.rollouts.stages import FAILED
 from cloud.rollouts.undoing import ended
 from cloud.rollouts.windows import opens_at
+
+_STAYS = FAILED | {Phase.UNDONE, Phase.LEFT}
+"""A device that failed and is removed then has failed all the same."""
 
 
 class Rollout:
@@ -191,9 +195,16 @@ class Rollout:
         member.removed = True
         run.touch(member)
         run.head = True
-        if self.lives or run.status is RolloutStatus.DRAFT:
+        if member.phase not in _STAYS and (self.lives or run.status is RolloutStatus.DRAFT):
             run.move(member, Phase.LEFT, now, why)
         ended(run, now)
+
+    def listening(self, now: float) -> None:
+        """The region hears devices (again) from now on: it was down, or had lost its broker.
+
+        Silence before is its own. The next step keeps this in the head's record.
+        """
+        self._run.listening_since = max(now, self._run.stepped_at)
 
     def holds(self, device: str) -> bool:
         """Whether what the device should have is up to this rollout, not to its group's baseline.

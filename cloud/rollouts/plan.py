@@ -109,7 +109,7 @@ def _warnings(run: Run) -> Iterator[str]:
         yield "there is no shadow stage, so accuracy_loss is not asked for"
     if not run.criteria:
         yield "there are no criteria: only installing and time gate this rollout"
-    already = sum(one.before == run.version for one in members)
+    already = sum(one.before == run.before_it for one in members)
     if already:
         yield f"{already} devices have {run.version} already"
     before = Counter(one.before or "nothing known" for one in members)

@@ -76,6 +76,14 @@ class Run:
         return subject.version if isinstance(subject, ModelSubject) else str(subject.version)
 
     @property
+    def before_it(self) -> str:
+        """How a target says that it had the subject before: `Target.before`."""
+        subject = self.spec.subject
+        return (
+            self.version if isinstance(subject, ModelSubject) else f"{subject.name}/{self.version}"
+        )
+
+    @property
     def name(self) -> str:
         subject = self.spec.subject
         named = subject.model if isinstance(subject, ModelSubject) else subject.name

@@ -74,6 +74,8 @@ class Actor:
     stage: str = ""
     deaf: bool = False
     bias: float = 1.0
+    audits: float = 0.3
+    """Share of its confident samples."""
     counts: dict[str, int] = field(default_factory=dict)
     latency: list[int] = field(default_factory=lambda: [0] * LATENCY_BINS)
     confidence: list[int] = field(default_factory=lambda: [0] * CONFIDENCE_BINS)
@@ -105,7 +107,7 @@ class Actor:
         n = int(self.rng.poisson(self.rate))
         draw = self.rng.binomial
         escalated = int(draw(n, min(1.0, model.escalation * self.bias)))
-        audits = int(draw(n - escalated, 0.3))
+        audits = int(draw(n - escalated, self.audits))
         wrong = int(draw(audits, min(1.0, model.disagreement * self.bias)))
         for name, more in {
             "samples": n, "escalated": escalated, "audited": audits,

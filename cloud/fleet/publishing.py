@@ -126,9 +126,9 @@ class Publishing:
         """Whether it came to an end; False: try again soon."""
         while (link := self._link) is not None and link.up:  # the next connection kicks
             now = time.monotonic()
-            if self._memory.next_step(now, is_published=False) == "all":
-                if count := await self.everything():
-                    log.warning("broker_forgot", extra={"messages": count})
+            forgot = self._memory.next_step(now, is_published=False) == "all"
+            if forgot and (count := await self.everything()):  # 0: a new region
+                log.warning("broker_forgot", extra={"messages": count})
             waiting = await asyncio.to_thread(self._fleet.unpublished, _PAGE)
             self.is_published = not waiting
             if waiting:

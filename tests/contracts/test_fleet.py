@@ -57,13 +57,16 @@ HOSTILE = ["", "a\x00b", "\ud800", "../x", "x" * 10_000, "%", "' OR 1=1", "\n"]
 def migrated(tmp_path_factory):
     """An SQLite file with empty tables: to be copied, for migrations take a while."""
     file = tmp_path_factory.mktemp("fleet") / "fleet.db"
-    _empty(f"sqlite:///{file}")
+    _migrate(f"sqlite:///{file}")
     return file
 
 
 @pytest.fixture(scope="module")
 def server(postgres):
-    return postgres.new_database()
+    """A database whose tables each test empties."""
+    url = postgres.new_database()
+    _migrate(url)
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -72,22 +75,23 @@ def url(request, tmp_path):
     if request.param == "sqlite":
         shutil.copy(request.getfixturevalue("migrated"), tmp_path / "fleet.db")
         return f"sqlite:///{tmp_path / 'fleet.db'}"
-    return _empty(request.getfixturevalue("server"))
-
-
-def _empty(url: str) -> str:
+    url = request.getfixturevalue("server")
     database = FleetDatabase(url)
-    database.open()
-    for table in metadata.tables:
-        database.write(lambda c, t=table: c.execute(sa.text(f"DELETE FROM {t}")))
+    database.write(lambda c: c.execute(sa.text(f"TRUNCATE {', '.join(metadata.tables)}")))
     database.close()
     return url
 
 
-@contextmanager
-def opened(url: str, **settings: Any) -> Iterator[Fleet]:
+def _migrate(url: str) -> None:
     database = FleetDatabase(url)
     database.open()
+    database.close()
+
+
+@contextmanager
+def opened(url: str, **settings: Any) -> Iterator[Fleet]:
+    """The tables are there already (`url`)."""
+    database = FleetDatabase(url)
     try:
         yield Fleet(database, DeviceSettings(**{"needs_enrolment": False, **settings}))
     finally:
@@ -760,19 +764,19 @@ def test_of_operators_that_start_rollouts_at_once_one_wins(fleet):
 def test_of_processes_that_start_rollouts_at_once_one_wins(url):
     with opened(url) as fleet:
         came(fleet, "a")
-        for n in range(3):
+        for n in range(2):
             fleet.save_rollout(view(f"r{n}", "draft"), b"", queued("a"), now=NOW)
         spawn = multiprocessing.get_context("spawn")
-        start, outcomes = spawn.Barrier(3), spawn.Queue()
+        start, outcomes = spawn.Barrier(2), spawn.Queue()
         processes = [
-            spawn.Process(target=_start_one, args=(url, n, start, outcomes)) for n in range(3)
+            spawn.Process(target=_start_one, args=(url, n, start, outcomes)) for n in range(2)
         ]
         for process in processes:
             process.start()
         found = sorted(outcomes.get(timeout=60) for _ in processes)
         for process in processes:
             process.join(60)
-        assert found == ["Conflict", "Conflict", "done"]
+        assert found == ["Conflict", "done"]
         assert len(fleet.rollouts("running")) == 1
 
 

@@ -24,7 +24,7 @@ from shared.config import Count, Positive, Section, in_words, read_toml
 from shared.errors import Malformed
 
 _PATHS = frozenset({
-    "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "password_file", "acl_file", "folder",
+    "state_dir", "bundle", "tls_cert", "tls_key", "tls_ca", "tls_crl", "pid_file", "password_file", "acl_file", "folder",
     "key_file", "keys_file", "revoked_file", "out", "api_key_file", "root", "ca", "certificate", "key",
 })  # fmt: skip
 

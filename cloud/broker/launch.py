@@ -43,7 +43,7 @@ OWNER_NAME = "hybridge-owner"
 OWNER_SECRET = "HYBRIDGE_BROKER_OWNER_SECRET"  # noqa: S105  the variable's name, not the secret
 PASSED_ON = (
     "tls_cert", "tls_key", "tls_ca", "tls_crl", "state_dir", "synchronous", "password_file",
-    "acl_file", "websocket_port", "metrics_port", "sys_interval_s",
+    "acl_file", "pid_file", "websocket_port", "metrics_port", "sys_interval_s",
 )  # fmt: skip
 """Settings that are options of `python -m cloud.broker` under the same name."""
 PORT_TAKEN = 2
@@ -215,7 +215,7 @@ async def _spawn_mosquitto(program: str, settings: BrokerSettings, port: int) ->
         host=settings.host, port=port, state_dir=state_dir.resolve(), limits=settings.limits,
         allow_anonymous=settings.lets_anonymous_in, run_as=pwd.getpwuid(os.getuid()).pw_name,
         tls=tls, password_file=_absolute(settings.password_file),
-        acl_file=_absolute(settings.acl_file),
+        acl_file=_absolute(settings.acl_file), pid_file=_absolute(settings.pid_file),
     )  # fmt: skip
     config.write_text(text, encoding="utf-8")
     setpriv = shutil.which("setpriv")

@@ -33,6 +33,7 @@ def config_text(
     tls: Tls | None = None,
     password_file: Path | None = None,
     acl_file: Path | None = None,
+    pid_file: Path | None = None,
 ) -> str:
     """Write mosquitto.conf. `run_as` keeps a broker started by root able to write `state_dir`.
 
@@ -67,6 +68,8 @@ def config_text(
         lines.append(f"password_file {password_file}")
     if acl_file is not None:
         lines.append(f"acl_file {acl_file}")
+    if pid_file is not None:
+        lines.append(f"pid_file {pid_file}")
     if tls is not None:
         lines += [f"certfile {tls.cert}", f"keyfile {tls.key}"]
         if tls.ca is not None:

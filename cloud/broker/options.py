@@ -33,6 +33,7 @@ class Options:
     websocket_origins: frozenset[str]
     metrics_port: int | None
     sys_interval_s: float
+    pid_file: Path | None
     exits_with_stdin: bool
     limits: Limits
 
@@ -61,7 +62,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
         found.password_file, found.acl_file,
         found.password_file is None if anonymous is None else anonymous == "yes",
         found.bind_client_ids, found.websocket_port, frozenset(found.websocket_origin), found.metrics_port,
-        found.sys_interval_s, found.exit_with_stdin, limits,
+        found.sys_interval_s, found.pid_file, found.exit_with_stdin, limits,
     )  # fmt: skip
 
 
@@ -105,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--websocket-origin", action="append", default=[], help="a web page that may connect")
     add("--metrics-port", type=_port, help="Prometheus metrics on this machine; 0: a free port")
     add("--sys-interval-s", type=_seconds, default=10.0, help="of $SYS topics; 0: none")
+    add("--pid-file", type=Path, help="where its process id stands while it runs")
     add("--exit-with-stdin", action="store_true", help="stop when stdin ends: with the parent")
     for field in dataclasses.fields(Limits):
         option = "--" + field.name.replace("_", "-")

@@ -68,6 +68,8 @@ async def serve(options: Options) -> None:
             server.on_pending = committer.wake
             committer.wake()  # what loading the store changed
         overview = server.overview(committer)
+        if options.pid_file is not None:
+            stack.enter_context(process.pid_written(options.pid_file))
         ready = await _listen(server, overview, options, tls, stack)
         if owner_secret and tls is not None:  # its owner needs no certificate to reach it
             _, ready["owner_port"] = await server.listen("127.0.0.1", 0, owner_only=True)

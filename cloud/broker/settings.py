@@ -60,6 +60,9 @@ class BrokerSettings(Section):
     """Prometheus metrics over HTTP, on this machine only. None: only on the admin socket."""
     sys_interval_s: float = Field(default=10.0, ge=0)
     """How often `$SYS/broker/...` is published. 0: never."""
+    pid_file: Path | None = None
+    """Where the broker's process id stands while it runs: whoever changes `tls_crl` or `acl_file`
+    sends it SIGHUP."""
     start_timeout_s: float = Field(default=15.0, gt=0)
     """From the start of the process to its first connection; a cold disk takes seconds."""
     stop_timeout_s: float = Field(default=5.0, gt=0)

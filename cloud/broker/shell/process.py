@@ -1,11 +1,17 @@
-"""How this process holds memory and files: collector, allocator and limits, set for a broker."""
+"""This process: its memory, its limits, and where its number stands, set for a broker."""
 
+import contextlib
 import ctypes
 import gc
 import logging
+import os
 import resource
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
+
+from shared.disk import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -59,3 +65,18 @@ def allow_open_files(connections_max: int) -> None:
     if hard != resource.RLIM_INFINITY and hard < connections_max + FILES_BESIDE:
         more = {"open_files_max": hard, "connections_max": connections_max}
         log.warning("few_open_files_allowed", extra=more)
+
+
+@contextlib.contextmanager
+def pid_written(path: Path) -> Iterator[None]:
+    """Have this process's number stand in a file for as long as the block lasts. Raises
+    `Unavailable`. What a kill leaves there, the next start replaces.
+    """
+    own = f"{os.getpid()}\n"
+    write_whole(path, own.encode(), durable=False)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if path.read_text("ascii") == own:
+                path.unlink()

@@ -24,7 +24,7 @@ def mosquitto_text(at: Layout, state_dir: Path, limits: Limits | None = None) ->
     text = config_text(
         host="0.0.0.0",  # noqa: S104  devices are on other machines; each shows a certificate
         port=DEVICES_PORT, state_dir=state_dir, limits=limits or Limits(), allow_anonymous=False,
-        tls=devices, acl_file=at.acl,
+        tls=devices, acl_file=at.acl, pid_file=at.broker_pid,
     )  # fmt: skip
     services = [
         "",
@@ -61,4 +61,5 @@ tls_key = {quoted(at.key("server"))}
 tls_ca = {quoted(at.clients)}
 tls_crl = {quoted(at.devices_ca / CRL)}
 acl_file = {quoted(at.acl)}
+pid_file = {quoted(at.broker_pid)}
 """

@@ -54,6 +54,10 @@ class Layout:
         return self.folder / "broker" / "mosquitto.conf"
 
     @property
+    def broker_pid(self) -> Path:
+        return self.folder / "broker" / "broker.pid"
+
+    @property
     def fleet_config(self) -> Path:
         return self.folder / "fleet.toml"
 

@@ -42,5 +42,9 @@ tls_key = {below(at.key("fleet"))}
 [identity]
 ca = {below(at.devices_ca)}
 crl = {below(at.devices_ca / CRL)}
-# broker_pid_file = "/run/mosquitto/mosquitto.pid"   # SIGHUP goes there when the list has changed
+acl = {below(at.acl)}
+broker_pid_file = {below(at.broker_pid)}   # SIGHUP goes there when a device was revoked
+
+[devices]
+needs_enrolment = true
 """

@@ -43,6 +43,7 @@ def test_the_settings_are_read_by_their_parts(tmp_path: Path) -> None:
     assert fleet.identity is not None
     DeviceCa.open(fleet.identity.ca)
     assert fleet.identity.crl == at.devices_ca / CRL
+    assert (fleet.identity.acl, fleet.identity.broker_pid_file) == (at.acl, at.broker_pid)
     broker = BrokerSettings.model_validate(tomllib.loads(at.broker_config.read_text())["broker"])
     assert broker.tls_crl is not None
     assert broker.tls_ca is not None

@@ -181,8 +181,10 @@ class Hearing:
         self._slices[self._key(before)] -= 1
 
     def silent(self, now: float) -> tuple[int, int]:
-        """Devices that were not heard for `silence_s`, and all that ever were."""
-        oldest = self._key(now) - 8
+        """Devices that were not heard for three quarters of `silence_s`, and all that ever were:
+        an outage is seen here before the first device that it took along is called silent.
+        """
+        oldest = self._key(now) - 6
         quiet = sum(count for key, count in self._slices.items() if key < oldest)
         return quiet, sum(self._slices.values())
 

@@ -11,7 +11,7 @@ from cloud.fleet.broker_memory import OWN_NAME, BrokerMemory
 from cloud.fleet.device_settings import PresenceSettings
 from cloud.fleet.parsing import State, said, whose
 from cloud.fleet.presence import PresenceState, changed
-from cloud.rollouts.documents import RolloutSpec
+from cloud.rollouts.documents import ModelSubject, RolloutSpec
 from cloud.rollouts.events import (
     Came,
     Event,
@@ -85,15 +85,20 @@ class Control:
 
     # Operators
 
-    def create(self, name: str, spec: RolloutSpec, now: float) -> Rollout:
-        """A draft for every device of the group that no operator keeps out."""
+    def create(self, name: str, spec: RolloutSpec, now: float) -> Rollout | None:
+        """A draft for the devices that said what they run and are not kept out; None without any."""
         store = self._store
-        before = store.baseline()
+        assert isinstance(spec.subject, ModelSubject)
         targets = [
-            Target(device, before.version, before.manifest_sha256)
-            for device in sorted(store.devices)
-            if not store.devices[device].removed and device not in store.away_until
+            Target(device, row.reported.version, row.reported.manifest_sha256)
+            for device, row in sorted(store.devices.items())
+            if row.reported is not None
+            and not row.removed
+            and device not in store.away_until
+            and row.reported.version != spec.subject.version
         ]
+        if not targets:
+            return None
         rollout = Rollout.plan_new(name, spec, targets, "operator", now)
         made = {
             "spec": spec.model_dump(mode="json"), "tick_s": self._around.tick_s,

@@ -131,7 +131,7 @@ class Faults:
     def _tell(self, what: str) -> None:
         control, now = self._world.control, self._world.agenda.now
         if control is not None:
-            for name in list(control.rollouts):
+            for name in list(control.rollouts)[-1:]:
                 control.tell(name, Told(what, "operator", "as it came"), now)  # type: ignore[arg-type]  # of its own list
 
     # The end

@@ -16,6 +16,8 @@ class Traits:
     """
 
     version: str
+    kind: str = ""
+    """Its name in `CANDIDATES`."""
     easy_error: float = 0.0
     """Added to each device's own error rate on easy samples, against the cloud's label."""
     hard_error: float = 0.0
@@ -58,4 +60,4 @@ CANDIDATES: dict[str, Traits] = {
 
 
 def candidate(kind: str, version: str = _NEW) -> Traits:
-    return replace(CANDIDATES[kind], version=version)
+    return replace(CANDIDATES[kind], version=version, kind=kind)

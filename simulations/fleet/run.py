@@ -33,14 +33,16 @@ class Outcome:
     seed: int
     devices: int
     candidate: str
+    rollouts: int
     status: str
+    """Of the newest rollout."""
     why: str
     stage: str
     """In which it ended: "canary 1"."""
     hours: float
     """Virtual ones, from the rollout's start to its end."""
     exposed: int
-    """Devices on which the new version ever answered."""
+    """Devices on which a new version ever answered."""
     exposed_samples: int
     """That the new version answered."""
     accuracy: float
@@ -57,12 +59,12 @@ class Outcome:
 class Exposed(Watcher):
     """Counts; it checks nothing."""
 
-    def __init__(self, version: str) -> None:
-        self._version = version
+    def __init__(self, versions: frozenset[str]) -> None:
+        self._versions = versions
         self.devices: set[str] = set()
 
     def runs(self, device: "object", version: str) -> None:
-        if version == self._version:
+        if version in self._versions:
             self.devices.add(device.id)  # type: ignore[attr-defined]  # a Device; no import cycle
 
 
@@ -73,7 +75,7 @@ def checkers(world: World) -> list[Watcher]:
         Cohorts(world.agenda),
         Generations(),
         Ends(),
-        Success(world.by_id, world.candidate.version, world.agenda),
+        Success(world.by_id, world.agenda),
         Liveness(),
         RolledBack(),
         Bounds(),
@@ -111,7 +113,7 @@ def simulate(
 
             record = both
         world = World(scenario, seed, devices, watchers=watchers, record=record, samples=samples)
-        exposed = Exposed(world.candidate.version)
+        exposed = Exposed(frozenset(one.version for one in world.candidates))
         watchers.append(exposed)
         if checked:
             watchers.extend(checkers(world))
@@ -128,13 +130,14 @@ def _outcome(world: World, exposed: Exposed, wall_s: float) -> Outcome:
         scenario=world.scenario.name,
         seed=world.seed,
         devices=len(world.devices),
-        candidate=world.candidate_kind,
+        candidate=world.candidate.kind,
+        rollouts=world.begun,
         status="none" if view is None else view.status.value,
         why="" if view is None else view.why,
         stage="" if view is None else stage_words(view),
         hours=round(_hours(view, world.agenda.now), 3),
         exposed=len(exposed.devices),
-        exposed_samples=int(world.traffic.done[:, 1].sum()),
+        exposed_samples=int(world.traffic.done[:, 1:].sum()),
         accuracy=round(1.0 - float(truth[1]) / samples, 6),
         bytes_per_sample=round(float(truth[2]) / samples * ESCALATION_BYTES, 3),
         latency_ms=round(float(truth[3]) / samples, 4),

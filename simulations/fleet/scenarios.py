@@ -1,11 +1,12 @@
 """What may be simulated, by name. Pure."""
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final
 
 from cloud.rollouts.documents import ModelSubject, RolloutSpec
 from shared.errors import Unknown
-from simulations.fleet.models import CANDIDATES, MODEL, Traits
+from simulations.fleet.models import CANDIDATES, MODEL, Traits, candidate
 from simulations.fleet.names import NAMES
 from simulations.fleet.nature import Trouble
 from simulations.fleet.traffic import Population
@@ -45,9 +46,13 @@ class Scenario:
     """From the start of the devices to that of the rollout."""
     horizon_s: float = 12 * HOUR
     """When the run ends at the latest."""
+    settle_s: float = 1800.0
+    """From the end of the last rollout to that of the run: the slowest link needs so long."""
     late: float = 0.0
     """Share of devices that come for the first time while the rollout is under way."""
     on_wire: bool = False
+    rollouts: int = 1
+    """One after the other, each of a further version, while the storm lasts."""
     ends: tuple[str, ...] = ()
     """Statuses that the rollout may end in, where that is not up to chance."""
 
@@ -102,6 +107,46 @@ def scenario(name: str) -> Scenario:
             before_s=400.0,
             horizon_s=8 * HOUR,
             late=0.1,
+            rollouts=3,
             on_wire=True,
         )
     raise Unknown(f"no scenario {name[:60]!r}; there are {', '.join(NAMES)}")
+
+
+_MIX: Final = (
+    "good",
+    "good",
+    "good",
+    "better",
+    "worse",
+    "crash",
+    "crash-late",
+    "nan",
+    "slower",
+    "flaky",
+)
+
+
+def candidates(scenario: Scenario, rng: Random) -> tuple[Traits, ...]:
+    """The versions that are rolled out in turn: 1.1.0, 1.2.0 and so on."""
+    kinds = [scenario.candidate or rng.choice(_MIX) for _ in range(scenario.rollouts)]
+    return tuple(candidate(kind, f"1.{n}.0") for n, kind in enumerate(kinds, start=1))
+
+
+def varied(spec: RolloutSpec, rng: Random) -> RolloutSpec:
+    """Another rollout for a storm: what operators may set, set this way and that."""
+    loose = ("install_failures <= 0.6", "silent <= 0.6", "accuracy_loss <= 0.05")
+    none: tuple[str, ...] = ()
+    return spec.model_copy(
+        update={
+            "shadow_s": rng.choice((0.0, spec.shadow_s)),
+            "canary": rng.choice((0.01, 0.1, 0.3)),
+            "waves": rng.choice(((1.0,), (0.4, 1.0), (0.3, 0.3, 0.6, 1.0))),
+            "criteria": rng.choice((spec.criteria, loose, loose, none)),
+            "approvals": rng.choice(((), (), ("canary",), ("wave", "watch"))),
+            "window": rng.choice(((), (), ("00:00-23:00",), ("08:00-09:00", "09:30-23:30"))),
+            "in_flight_max": rng.choice((1, 5, 10_000)),
+            "on_bad": rng.choice(("undo", "undo", "pause")),
+            "watch_s": rng.choice((0.0, spec.watch_s)),
+        }
+    )

@@ -16,16 +16,15 @@ from simulations.fleet.checkers.watcher import Watcher
 from simulations.fleet.control import Control, Killed
 from simulations.fleet.device import Device
 from simulations.fleet.faults import Faults
-from simulations.fleet.models import ACTIVE, CANDIDATES, candidate
+from simulations.fleet.models import ACTIVE, Traits
 from simulations.fleet.nature import nature
 from simulations.fleet.network import Network
 from simulations.fleet.sampling import Samples
-from simulations.fleet.scenarios import Scenario, subject
+from simulations.fleet.scenarios import Scenario, candidates, subject, varied
 from simulations.fleet.store import Store
 from simulations.fleet.surroundings import Surroundings, release
 from simulations.fleet.traffic import Traffic
 
-ROLLOUT = "r1"
 SLOTS = 60
 """At most: telemetry is drawn for so many groups of devices in turn."""
 RESTART_S = 90.0
@@ -48,9 +47,8 @@ class World:
     ) -> None:
         self.scenario, self.seed, self.watchers = scenario, seed, watchers
         self.rng = seeds.source(seed, "world")
-        kind = scenario.candidate or self.rng.choice(sorted(CANDIDATES))
-        self.candidate_kind, self.candidate = kind, candidate(kind)
-        traits = (ACTIVE, self.candidate)
+        self.candidates = candidates(scenario, self.rng)
+        traits = (ACTIVE, *self.candidates)
         self.agenda = Agenda()
         self.network = Network(self.agenda, seeds.source(seed, "network"), 4 * devices + 1000)
         self.traffic = Traffic(seed, devices, traits, scenario.population)
@@ -86,9 +84,14 @@ class World:
         self.control: Control | None = Control(self.store, self._control_around)
         self.kills = 0
         self.healed_at = EPOCH
-        self.spec = scenario.spec.model_copy(
-            update={"subject": subject(self.candidate), "seed": f"seed-{seed}"}
-        )
+        self.begun = 0
+        """Rollouts so far."""
+        self._specs = [
+            (
+                varied(scenario.spec, self.rng) if scenario.storm.lasts_s else scenario.spec
+            ).model_copy(update={"subject": subject(one), "seed": f"seed-{seed}"})
+            for one in self.candidates
+        ]
         self.faults = Faults(self)
 
     # What the run does
@@ -122,19 +125,30 @@ class World:
         end = EPOCH + self.scenario.horizon_s
         self.agenda.run_until(end, stop=self._is_over)
         if self._is_over():
-            self.agenda.run_until(min(end, self.agenda.now + 4 * self.scenario.telemetry_s))
+            self.agenda.run_until(self.agenda.now + self.scenario.settle_s)
         for watcher in self.watchers:
             watcher.healed(self)
 
     def _is_over(self) -> bool:
-        rollout = self.rollout
-        if rollout is None or self.faults.stormy or self.control is None:
+        if self.control is None or self.faults.stormy or not self.rollouts:
             return False
-        return rollout.status is not RolloutStatus.DRAFT and not rollout.lives
+        return all(one.status is not RolloutStatus.DRAFT and not one.lives for one in self.rollouts)
+
+    @property
+    def rollouts(self) -> list[Rollout]:
+        """In the order in which they began; none while the control plane is away."""
+        return list(self.control.rollouts.values()) if self.control is not None else []
 
     @property
     def rollout(self) -> Rollout | None:
-        return self.control.rollouts.get(ROLLOUT) if self.control is not None else None
+        """The newest."""
+        rollouts = self.rollouts
+        return rollouts[-1] if rollouts else None
+
+    @property
+    def candidate(self) -> Traits:
+        """Of the newest rollout."""
+        return self.candidates[max(self.begun, 1) - 1]
 
     def _look(self) -> None:
         self.agenda.after(LOOK_S, self._look)
@@ -184,13 +198,24 @@ class World:
             raise Killed(where)
 
     def _begin_rollout(self) -> None:
-        """Creates and starts it; again later, where the control plane is away."""
-        if self.control is None:
-            self.agenda.after(10.0, self._begin_rollout)
+        """Create the next one and start it. A kill before the commit loses either, so it is looked
+        at again; so is whether the one before is over.
+        """
+        storm = self.scenario.storm.lasts_s > 0
+        if self.begun < len(self._specs) or storm:
+            self.agenda.after(10.0 if not storm else 60.0, self._begin_rollout)
+        control, now = self.control, self.agenda.now
+        if control is None:
             return
-        now = self.agenda.now
-        if ROLLOUT not in self.control.rollouts:
-            self.control.create(ROLLOUT, self.spec, now)
-        if not self.control.tell(ROLLOUT, Told("start", "operator"), now):
-            return
-        self.agenda.after(10.0, self._begin_rollout)  # a kill before the commit loses the start
+        name, last = f"r{self.begun}", self.rollout
+        if last is not None and last.status is RolloutStatus.DRAFT:
+            control.tell(last.id, Told("start", "operator"), now)
+        elif self.begun and name not in control.rollouts:
+            control.create(name, self._specs[self.begun - 1], now)  # it was lost
+        elif self.begun < len(self._specs) and (last is None or self._may_follow(last)):
+            self.begun += 1
+            control.create(f"r{self.begun}", self._specs[self.begun - 1], now)
+            control.tell(f"r{self.begun}", Told("start", "operator"), now)
+
+    def _may_follow(self, last: Rollout) -> bool:
+        return not last.lives and self.faults.stormy

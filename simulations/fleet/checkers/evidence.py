@@ -23,10 +23,12 @@ class Evidence(Watcher):
         rollout = world.rollout
         if rollout is None:
             return
-        traffic = world.traffic
+        traffic, version = world.traffic, world.begun
         bounds = {
-            "inference_failures": int(traffic.done[:, 1].sum() + traffic.failed[:, 1].sum()),
-            "escalation_rate": int(traffic.done[:, 1].sum()),
+            "inference_failures": int(
+                traffic.done[:, version].sum() + traffic.failed[:, version].sum()
+            ),
+            "escalation_rate": int(traffic.done[:, version].sum()),
             "accuracy_loss": int(traffic.compared.sum()),
         }
         for one in rollout.view(world.agenda.now).criteria:

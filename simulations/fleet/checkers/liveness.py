@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING
 
-from cloud.rollouts.documents import RolloutStatus
+from cloud.rollouts.documents import ModelSubject, RolloutStatus
 from shared.fleet.reported import DevicePhase
 from simulations.fleet.checkers.watcher import Watcher
 
@@ -25,11 +25,13 @@ class Liveness(Watcher):
     name = "after the storm everybody has what the group has"
 
     def healed(self, world: "World") -> None:
-        rollout = world.rollout
-        if rollout is None:
+        if not world.rollouts:
             raise self.broken("there is no rollout, though somebody wanted one")
-        if rollout.status in (RolloutStatus.DRAFT, RolloutStatus.RUNNING, RolloutStatus.PAUSED):
-            raise self.broken(f"{rollout.id} is {rollout.status}: {rollout.view(world.agenda.now)}")
+        for rollout in world.rollouts:
+            if rollout.lives or rollout.status is RolloutStatus.DRAFT:
+                raise self.broken(
+                    f"{rollout.id} is {rollout.status}: {rollout.view(world.agenda.now)}"
+                )
         if world.store.unpublished:
             raise self.broken(f"{len(world.store.unpublished)} desired states are not published")
         for device in world.devices:
@@ -41,7 +43,8 @@ class Liveness(Watcher):
         if row is None or row.desired is None:
             raise self.broken(f"{device.id} is here, and nothing was ordered for it")
         baseline = world.store.baseline()
-        if row.desired.version != baseline.version:
+        held = any(rollout.holds(device.id) for rollout in world.rollouts)
+        if row.desired.version != baseline.version and not held:
             raise self.broken(f"{device.id} should have {row.desired.version}, not the baseline")
         if device.state.followed != row.desired.generation:
             raise self.broken(
@@ -50,7 +53,8 @@ class Liveness(Watcher):
         report = row.reported
         if report is None or report.version != device.runs:
             raise self.broken(f"{device.id} runs {device.runs}, which the region does not know")
-        if device.runs != row.desired.version and report.phase not in _CANNOT:
+        tries = device.nature.disk_full  # it fails, and tries again, for ever
+        if device.runs != row.desired.version and report.phase not in _CANNOT and not tries:
             raise self.broken(f"{device.id} runs {device.runs}, and is {report.phase} for ever")
 
 
@@ -58,9 +62,11 @@ class RolledBack(Watcher):
     name = "rolled back means that nobody runs it"
 
     def healed(self, world: "World") -> None:
-        rollout = world.rollout
-        if rollout is None or rollout.status is not RolloutStatus.ROLLED_BACK:
-            return
-        for device in world.devices:
-            if device.runs == world.candidate.version and _follows(device, world):
-                raise self.broken(f"{device.id} runs {device.runs}")
+        for rollout in world.rollouts:
+            subject = rollout.spec.subject
+            assert isinstance(subject, ModelSubject)
+            if rollout.status is not RolloutStatus.ROLLED_BACK:
+                continue
+            for device in world.devices:
+                if device.runs == subject.version and _follows(device, world):
+                    raise self.broken(f"{device.id} runs {device.runs}")

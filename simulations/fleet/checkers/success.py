@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cloud.rollouts.documents import Phase, RolloutStatus
+from cloud.rollouts.documents import ModelSubject, Phase, RolloutStatus
 from cloud.rollouts.events import Changes
 from cloud.rollouts.machine import Rollout
 from simulations.fleet.agenda import Agenda
@@ -20,16 +20,18 @@ NEWS_S = 600.0
 class Success(Watcher):
     name = "success means that they run it"
 
-    def __init__(self, devices: "Mapping[str, Device]", version: str, agenda: Agenda) -> None:
-        self._devices, self._version, self._agenda = devices, version, agenda
+    def __init__(self, devices: "Mapping[str, Device]", agenda: Agenda) -> None:
+        self._devices, self._agenda = devices, agenda
 
     def stepped(self, rollout: Rollout, changes: Changes) -> None:
         if not changes.head or rollout.status is not RolloutStatus.SUCCEEDED:
             return
+        subject = rollout.spec.subject
+        assert isinstance(subject, ModelSubject)
         for one in rollout.devices():
             device = self._devices[one.device]
             if one.phase not in (Phase.COMMITTED, Phase.DONE):
                 continue
             fresh = self._agenda.now - device.changed_at < NEWS_S
-            if device.nature.honest and device.runs != self._version and not fresh:
+            if device.nature.honest and device.runs != subject.version and not fresh:
                 raise self.broken(f"{one.device} is {one.phase} and runs {device.runs}")

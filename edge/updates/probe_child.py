@@ -37,7 +37,7 @@ def main() -> None:
     try:
         answer = _probe(asked)
     except NoChoice as error:
-        answer = {"refused": str(error)[:2000], "golden": _golden(error.verdicts)}
+        answer = {"refused": str(error)[:2000], "golden": golden_failed(error.verdicts)}
     except HybridgeError as error:
         answer = {"refused": str(error)[:2000]}
     with answers:
@@ -61,7 +61,7 @@ def _probe(asked: dict[str, str]) -> dict[str, object]:
     return answer
 
 
-def _golden(verdicts: Iterable[Verdict]) -> bool:
+def golden_failed(verdicts: Iterable[Verdict]) -> bool:
     """Whether a variant ran and answered the golden samples otherwise than it should."""
     return any(v.parity is not None and not v.parity.passes for v in verdicts)
 

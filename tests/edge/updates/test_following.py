@@ -171,6 +171,7 @@ def test_what_was_refused_is_tried_again_under_a_higher_attempt_only() -> None:
         assert (phase(state), state.candidate) == (DevicePhase.REJECTED, None)
     state = after(state, follows(R3, 4), follows(R2, 5))  # by way of another one, too
     assert view_of(state, FACTORY).why == "slow"
+    assert (state.phase, state.why) == ("rejected", "slow")
     assert after(state, follows(R2, 6, attempt=2), Offered(ALL)).candidate == R2
     assert after(state, RetryAsked(), Offered(ALL)).candidate == R2
 
@@ -207,6 +208,13 @@ def test_a_version_that_keeps_ending_the_agent_is_rolled_back() -> None:
     assert after(fallen, Offered(ALL)).candidate is None
     assert phase(after(fallen, follows(R2, 3))) == DevicePhase.ROLLED_BACK
     assert after(fallen, follows(R2, 3, attempt=2), Offered(ALL)).candidate == R2
+
+
+def test_a_version_that_ends_the_agent_while_another_is_asked_for_says_nothing_about_that() -> None:
+    state = after(runs(R2, runs(R1, new(), 1), 2), follows(R3, 3), Offered(ALL))
+    fallen = fall_back(state, R1, (Fault(R2, "did not last", refuse=True),))
+    assert phase(fallen) == DevicePhase.ACCEPTED
+    assert after(fallen, Offered(ALL)).candidate == R3
 
 
 def test_damaged_files_are_fetched_again() -> None:
@@ -365,8 +373,9 @@ def test_an_operator_wins_until_he_resumes() -> None:
 
 
 def test_resume_without_a_hold_changes_nothing() -> None:
-    state = staged()
-    assert step(state, HoldReleased()) == (state, ())
+    failed = after(staged(), Failed(staged().generation, "disk full"))
+    for state in (staged(), failed):
+        assert step(state, HoldReleased()) == (state, ())
 
 
 # Joining and leaving

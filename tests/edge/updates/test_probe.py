@@ -15,7 +15,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edge.updates.probe import PROGRAM, Bounds, Probed, Unfit, probe
+from edge.updates.probe_child import golden_failed
 from shared.bundle.reader import open_bundle, parse_manifest
+from shared.engines.parity import Parity
+from shared.engines.ranking import Verdict
 from tests.tiny_bundle import SIDE, file_of, rewrite_manifest, write_tiny_bundle
 
 ROOT = Path(__file__).parents[3]
@@ -233,3 +236,14 @@ asyncio.run(probe(Path("a"), Path("b"), engine="auto", active_variant="", cache_
         assert select.select([ended], [], [], 30)[0], "the probe lives on"
     finally:
         os.close(ended)
+
+
+def test_a_variant_that_passed_its_golden_samples_and_broke_later_did_not_fail_them() -> None:
+    (variant, *_) = open_bundle(ROOT / "models/fashion-edge").manifest.variants
+    passed, differs = (Parity(far, 0.1, 1.0, 0.9) for far in (0.05, 0.2))
+
+    def verdict(parity: Parity | None) -> Verdict:
+        return Verdict(variant, chosen=False, reason="broke", parity=parity)
+
+    assert not golden_failed([verdict(passed), verdict(None)])
+    assert golden_failed([verdict(passed), verdict(differs)])

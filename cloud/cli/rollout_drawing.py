@@ -2,10 +2,11 @@
 view and the time, gives what `rich` prints.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cloud.cli.output import cell, moment
-from cloud.cli.rollout_gauge import BLOCKS, Marks, bar, bound_of, counts, gauge, parsed
+from cloud.cli.rollout_gauge import BLOCKS, PLAIN, Marks, bar, bound_of, counts, gauge, parsed
 from cloud.cli.rollout_words import percent, span
 from cloud.rollouts.documents import (
     CriterionView,
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 ENDS: Final = frozenset({RolloutStatus.ABORTED, RolloutStatus.ROLLED_BACK, RolloutStatus.SUCCEEDED})
-_BAR: Final = 32
-_GAUGE: Final = 24
 _STATUS_STYLE: Final = {
     RolloutStatus.DRAFT: "dim", RolloutStatus.RUNNING: "cyan", RolloutStatus.PAUSED: "yellow",
     RolloutStatus.ABORTED: "red", RolloutStatus.ROLLED_BACK: "red", RolloutStatus.SUCCEEDED: "green",
@@ -31,6 +30,26 @@ _STATUS_STYLE: Final = {
 _VERDICT_STYLE: Final = {
     "holds": "green", "violated": "bold red", "open": "yellow", "no data": "dim",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a terminal has room and characters for; cells of a bar and of a gauge."""
+
+    marks: Marks = BLOCKS
+    bar: int = 32
+    gauge: int = 24
+    is_narrow: bool = False
+
+
+WIDE: Final = Look()
+_WIDE_COLUMNS: Final = 130
+
+
+def look_for(columns: int, encoding: str) -> Look:
+    """Of a terminal with so many columns, whose characters are encoded so."""
+    marks = BLOCKS if encoding.lower().startswith("utf") else PLAIN
+    return Look(marks) if columns >= _WIDE_COLUMNS else Look(marks, 14, 12, is_narrow=True)
 
 
 def is_over(view: RolloutView) -> bool:
@@ -128,16 +147,17 @@ def summary(view: RolloutView) -> str:
     return cell("; ".join(parts))
 
 
-def draw(view: RolloutView, now: float, marks: Marks = BLOCKS, note: str = "") -> "Group":
+def draw(view: RolloutView, now: float, look: Look = WIDE, note: str = "") -> "Group":
     """All of it. `note`: a line of the viewer's own, at the end."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[Table | Text] = [_head(view)]
     if view.stages:
-        parts.append(stage_table(view, now, marks))
+        parts.append(stage_table(view, now, look))
     if view.criteria:
-        parts.append(criteria_table(view.criteria, marks))
+        parts.append(criteria_table(view.criteria, look))
+        parts += [_why(one) for one in view.criteria if one.words and one.verdict != "holds"]
     if words := waits_for(view):
         parts.append(Text(cell(f"waits for {words}")))
     if (rest := earliest_end_s(view, now)) is not None:
@@ -164,25 +184,30 @@ def _head(view: RolloutView) -> "Text":
     return head
 
 
-def stage_table(view: RolloutView, now: float, marks: Marks = BLOCKS) -> "Table":
+def stage_table(view: RolloutView, now: float, look: Look = WIDE) -> "Table":
     """A bar for each stage, with its counts and how long it took or takes."""
-    from rich.table import Table
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table("", "stage", "devices", "done", "in flight", "failed", "queued", "left", "time")
+    heads = ("stage", "done", "in flight", "failed", "queued", "left", "time")
+    table = Table(
+        "", *(Column(head, no_wrap=True) for head in heads), box=SIMPLE_HEAD, pad_edge=False
+    )
+    marks = look.marks
     styles = {
         marks.done: "green", marks.in_flight: "cyan", marks.failed: "bold red",
         marks.queued: "dim", marks.left: "yellow",
     }  # fmt: skip
     for number, stage in enumerate(view.stages):
-        done, in_flight, failed, queued, left = counts(stage)
+        done, *others = counts(stage)
         drawn = Text()
-        for mark in bar(stage, _BAR, marks):
+        for mark in bar(stage, look.bar, marks):
             drawn.append(mark, styles[mark])
         is_present = number == view.stage and not is_over(view)
         table.add_row(
             drawn, Text(stage_text(stage), "bold" if is_present else ""),
-            *map(cell, (stage.devices, done, in_flight, failed, queued, left)),
+            f"{done:,}/{stage.devices:,}", *(f"{one:,}" if one else "" for one in others),
             _time_text(stage, now),
         )  # fmt: skip
     return table
@@ -196,28 +221,39 @@ def _time_text(stage: StageView, now: float) -> str:
     return f"took {span(stage.ended_at - stage.opened_at)}"
 
 
-def criteria_table(criteria: tuple[CriterionView, ...], marks: Marks = BLOCKS) -> "Table":
+def criteria_table(criteria: tuple[CriterionView, ...], look: Look = WIDE) -> "Table":
     """The cohort's interval against each bound, and what follows."""
-    from rich.table import Table
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Column, Table
     from rich.text import Text
 
+    heads: tuple[str, ...] = ("interval and bound", "cohort", "bound", "verdict")
+    if not look.is_narrow:
+        heads = ("interval and bound", "cohort", "bound", "control", "samples", "verdict")
     table = Table(
-        "evidence", "interval and bound", "cohort", "bound", "control", "samples", "verdict"
+        "evidence", *(Column(head, no_wrap=True) for head in heads), box=SIMPLE_HEAD, pad_edge=False
     )
     for one in criteria:
         style = _VERDICT_STYLE[one.verdict]
-        verdict = Text(one.verdict, style)
-        if one.words:
-            verdict.append("  " + cell(one.words), "")
-        table.add_row(
-            Text(cell(one.text)), Text(gauge(one, _GAUGE, marks), style),
-            interval_text(one, one.cohort, one.cohort_low, one.cohort_high),
-            figure(one, bound_of(one)),
-            interval_text(one, one.control, one.control_low, one.control_high),
-            f"{one.samples:,}" + (f" / {one.control_samples:,}" if one.control_samples else ""),
-            verdict,
-        )  # fmt: skip
+        row: list[str | Text] = [
+            Text(cell(one.text)), Text(gauge(one, look.gauge, look.marks), style),
+            figure(one, one.cohort), figure(one, bound_of(one)),
+        ]  # fmt: skip
+        if not look.is_narrow:
+            row[2] = interval_text(one, one.cohort, one.cohort_low, one.cohort_high)
+            row.append(interval_text(one, one.control, one.control_low, one.control_high))
+            of_control = f" / {one.control_samples:,}" if one.control_samples else ""
+            row.append(f"{one.samples:,}{of_control}")
+        table.add_row(*row, Text(one.verdict, style))
     return table
+
+
+def _why(criterion: CriterionView) -> "Text":
+    """What stands behind a verdict that is not good, or not yet."""
+    from rich.text import Text
+
+    name = criterion.text.split(" ", 1)[0]
+    return Text(cell(f"{name}: {criterion.words}"), _VERDICT_STYLE[criterion.verdict])
 
 
 def interval_text(

@@ -137,6 +137,6 @@ def history(
 
 
 def _draw(out: "Console", view: "RolloutView") -> None:
-    from cloud.cli.rollout_drawing import draw
+    from cloud.cli.rollout_drawing import draw, look_for
 
-    out.print(draw(view, time.time()))
+    out.print(draw(view, time.time(), look_for(out.width, out.encoding)))

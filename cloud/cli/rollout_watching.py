@@ -18,7 +18,6 @@ from cloud.cli.registry_session import Code
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from cloud.cli.rollout_gauge import Marks
     from cloud.fleet.client.client import FleetClient
     from cloud.rollouts.documents import RolloutView
 
@@ -140,7 +139,7 @@ class _Drawn:
 
         self._view: RolloutView | None = None
         self._note = ""
-        self._marks = _marks(out)
+        self._out = out
         self._live = Live(
             get_renderable=self._draw, console=out, refresh_per_second=_FRAMES_PER_S,
             vertical_overflow="visible",
@@ -163,14 +162,9 @@ class _Drawn:
         self._live.refresh()
 
     def _draw(self) -> "RenderableType":
-        from cloud.cli.rollout_drawing import draw
+        from cloud.cli.rollout_drawing import draw, look_for
 
         if self._view is None:
             return self._note
-        return draw(self._view, time.time(), self._marks, self._note)
-
-
-def _marks(out: "Console") -> "Marks":
-    from cloud.cli.rollout_gauge import BLOCKS, PLAIN
-
-    return BLOCKS if out.encoding.lower().startswith("utf") else PLAIN
+        look = look_for(self._out.width, self._out.encoding)
+        return draw(self._view, time.time(), look, self._note)

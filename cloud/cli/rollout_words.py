@@ -54,5 +54,5 @@ def span(seconds: float) -> str:
 
 
 def percent(found: float) -> str:
-    """A share."""
-    return f"{found * 100:.3g}%"
+    """A share, to a thousandth of a percent."""
+    return f"{round(found * 100, 3):.4g}%"

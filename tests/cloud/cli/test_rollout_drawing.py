@@ -5,10 +5,12 @@ from rich.console import Console, RenderableType
 
 from cloud.cli import rollout_plan_drawing
 from cloud.cli.rollout_drawing import (
+    Look,
     draw,
     earliest_end_s,
     interval_text,
     is_over,
+    look_for,
     state_text,
     subject_text,
     summary,
@@ -18,10 +20,12 @@ from cloud.cli.rollout_gauge import PLAIN
 from cloud.rollouts.documents import PlannedStage, RolloutPlan, RolloutStatus
 from tests.cloud.cli.rollout_views import CRITERIA, HOUR, NOW, STAGES, profile_spec, spec, view
 
+LOOK = Look(PLAIN)
 
-def text(drawn: RenderableType) -> str:
+
+def text(drawn: RenderableType, columns: int = 200) -> str:
     out = StringIO()
-    Console(file=out, width=200, markup=False, highlight=False, no_color=True).print(drawn)
+    Console(file=out, width=columns, markup=False, highlight=False, no_color=True).print(drawn)
     return out.getvalue()
 
 
@@ -30,20 +34,21 @@ def lines_with(word: str, drawn: str) -> list[str]:
 
 
 def test_all_of_a_rollout() -> None:
-    drawn = text(draw(view(), NOW, PLAIN))
+    drawn = text(draw(view(), NOW, LOOK))
     assert drawn.splitlines()[0].rstrip() == "lyon-12: fashion-edge 1.4.0 -> group lyon"
     assert "running: canary" in drawn.splitlines()[1]
-    (canary,) = lines_with("│ canary", drawn)
-    cells = [cell.strip() for cell in canary.strip("│").split("│")]
-    assert cells[1:] == ["canary", "5", "3", "1", "1", "0", "0", "for 2 h"]
-    assert cells[0].strip(">#x.-") == ""
-    (shadow,) = lines_with("│ shadow", drawn)
+    (canary,) = lines_with(" canary ", drawn)
+    bar, *cells = canary.split()
+    assert cells == ["canary", "3/5", "1", "1", "for", "2", "h"]
+    assert bar == "#" * 19 + ">" * 7 + "x" * 6
+    (shadow,) = lines_with(" shadow ", drawn)
     assert "took 1 h" in shadow
-    (disagreement,) = lines_with("disagreement", drawn)
+    disagreement, why = lines_with("disagreement", drawn)
     assert "3.1% [1%, 9%]" in disagreement
     assert "4%" in disagreement
     assert "380 / 4,100" in disagreement
-    assert "open  its upper end is over the bound" in disagreement
+    assert disagreement.split()[-1] == "open"
+    assert why.strip() == "disagreement: its upper end is over the bound"
     (latency,) = lines_with("p95_latency_ms", drawn)
     assert "12 ms [11 ms, 13.5 ms]" in latency
     assert "17.25 ms" in latency
@@ -51,10 +56,20 @@ def test_all_of_a_rollout() -> None:
     assert lines_with("at the earliest", drawn)
 
 
+def test_a_narrow_terminal_without_other_characters_has_all_of_it_in_a_line_each() -> None:
+    drawn = text(draw(view(), NOW, look_for(80, "ascii")), 80)
+    assert drawn.isascii() or set(drawn) - set("─ ") == set(filter(str.isascii, drawn)) - {" "}
+    assert max(map(len, drawn.splitlines())) <= 80
+    assert len(lines_with(" canary ", drawn)) == 1
+    (latency,) = lines_with("p95_latency_ms", drawn)
+    assert latency.split()[-5:] == ["12", "ms", "17.25", "ms", "holds"]
+    assert (look_for(200, "utf-8"), look_for(200, "ascii").marks) == (Look(), PLAIN)
+
+
 def test_what_came_from_elsewhere_moves_no_cursor_and_is_no_markup() -> None:
     evil = "\x1b[2J[red]x[/red]\r\n"
     criteria = (CRITERIA[0].model_copy(update={"words": evil}),)
-    drawn = text(draw(view(why=evil, criteria=criteria), NOW, PLAIN))
+    drawn = text(draw(view(why=evil, criteria=criteria), NOW, LOOK))
     assert "\x1b" not in drawn
     assert "?[2J[red]x[/red]" in drawn
     assert "\x1b" not in summary(view(why=evil))

@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr, model_validator
 from cloud.fleet.device_settings import DeviceSettings
 from shared.broker_url import parse_url
 from shared.config import Count, Positive, Section
+from shared.errors import Malformed
 from shared.fetching.settings import Server
 
 
@@ -33,7 +34,10 @@ class FleetBroker(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        parse_url(self.url.get_secret_value())
+        try:
+            parse_url(self.url.get_secret_value())
+        except Malformed as error:
+            raise ValueError(str(error)) from error
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key go together")
         return self

@@ -5,6 +5,7 @@ import http.client
 import json
 import secrets
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,8 @@ class FleetProcess:
         self.url, self._port = "", 0
         self.process: subprocess.Popen[str] | None = None
         self._keys: dict[Role, str] = {}
+        self.tls: ssl.SSLContext | None = None
+        """For `call`, where its settings have the API speak TLS."""
         folder.mkdir(parents=True, exist_ok=True)
         lines = []
         for role in ROLES:
@@ -133,7 +136,12 @@ class FleetProcess:
             fields["Authorization"] = f"Bearer {self.key(role)}"
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         parts = urlsplit(self.url)
-        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=DEADLINE_S)
+        host, within_s = str(parts.hostname), DEADLINE_S
+        connection = (
+            http.client.HTTPConnection(host, parts.port, timeout=within_s)
+            if self.tls is None
+            else http.client.HTTPSConnection(host, parts.port, timeout=within_s, context=self.tls)
+        )
         try:
             connection.request(method, path, content, fields)
             answer = connection.getresponse()

@@ -633,6 +633,18 @@ def test_a_device_in_a_rollout_is_the_rollouts_and_then_the_groups(fleet):
     assert {one.rollout for one in found.values()} == {None}  # nobody watches any more
 
 
+def test_after_a_rollback_devices_are_the_groups_again(fleet):
+    fleet.set_baseline("all", "m", baseline("1.0.0"), "ann", NOW)
+    came(fleet, "a")
+    orders = [("a", order_of("2.0.0", rollout="r1", audit_share=0.05))]
+    fleet.save_rollout(view(), b"", queued("a"), now=NOW, orders=orders)
+    assert fleet.settle(NOW) == []
+    orders = [("a", order_of("1.0.0", rollout="r1", undo=True))]
+    fleet.save_rollout(view(status="rolled_back"), b"", now=NOW, orders=orders)
+    ((_, desired),) = fleet.settle(NOW)
+    assert desired == order_of("1.0.0").model_copy(update={"generation": 4})
+
+
 def test_an_aborted_rollout_leaves_its_devices_as_they_are(fleet):
     fleet.set_baseline("all", "m", baseline("1.0.0"), "ann", NOW)
     came(fleet, "a", "b")

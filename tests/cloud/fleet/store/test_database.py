@@ -1,5 +1,8 @@
 """A database that is away, that says no, and whose indexes are used."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import sqlalchemy as sa
 
@@ -42,6 +45,30 @@ def test_a_change_that_raises_leaves_nothing(database):
     assert _count(database) == 0
 
 
+def test_what_a_change_looked_at_is_still_so_when_it_is_written(database):
+    """Two of them on one database are as two processes: nothing is lost, nobody is sent away."""
+    other = FleetDatabase(database._engine.url.render_as_string(hide_password=False))
+    start = threading.Barrier(2)
+
+    def count_up(mine):
+        def change(connection):
+            seen = [connection.execute(COUNT).scalar() for _ in range(10)]
+            assert len({*seen}) == 1
+            _put(f"g{seen[0]}")(connection)
+
+        start.wait(30)
+        for _ in range(20):
+            mine.write(change)
+
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            for done in [threads.submit(count_up, one) for one in (database, other)]:
+                done.result(60)
+    finally:
+        other.close()
+    assert _count(database) == 40
+
+
 def test_a_constraint_that_says_no_is_a_conflict(database):
     database.write(_put("g"))
     with pytest.raises(Conflict, match="the fleet's database does not take it"):
@@ -82,7 +109,10 @@ def test_a_server_that_went_is_away_and_one_that_came_back_is_used():
             database.write(_put("n"))
         server.start()
         database.write(_put("n"))
-        assert _count(database) == 2
+        server.stop()
+        server.start()
+        database.write(_put("o"))  # nobody noticed that it was away
+        assert _count(database) == 3
         database.close()
 
 

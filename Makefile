@@ -6,7 +6,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-train
 
-.PHONY: help setup demo test test-slow test-train check format chaos-broker fuzz-broker bench bench-broker bench-registry bench-serve models lock test-packages dataset clean
+.PHONY: help setup demo test test-slow test-train check format chaos-broker fuzz-broker bench bench-broker bench-fleet bench-registry bench-serve simulate-fleet models lock test-packages dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -37,7 +37,7 @@ demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real i
 test: $(READY) test-packages ## the tests, a quarter of an hour on 2 cores
 	$(BIN)/python -m pytest -q -m "not slow and not train"
 
-test-slow: $(READY) test-packages ## the device wheel in a clean environment, brokers with faults built in: seven minutes
+test-slow: $(READY) test-packages ## the device wheel in a clean environment, brokers with faults built in, rollouts to twenty agents: a quarter of an hour
 	$(BIN)/python -m pytest -q -m slow
 
 test-train: $(TRAIN_READY) ## the training recipe's own tests: fitting, resuming, int8 export
@@ -58,6 +58,9 @@ bench: $(READY) ## ratios against the floor measured in the same run
 
 bench-broker: $(READY) test-packages ## the embedded broker beside Mosquitto, the same loads in turn: ten minutes
 	$(BIN)/python -m simulations.broker_bench
+
+bench-fleet: $(READY) ## 2,000 connected devices on one control process, 100,000 on virtual time, into BENCHMARKS.md: two minutes
+	$(BIN)/python -m simulations.fleet_bench --write BENCHMARKS.md
 
 bench-registry: $(READY) test-packages ## the registry beside a plain HTTP copy and bsdiff, SQLite beside PostgreSQL, into BENCHMARKS.md: three minutes
 	$(BIN)/python -m simulations.registry_bench --write BENCHMARKS.md

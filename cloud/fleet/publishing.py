@@ -151,7 +151,7 @@ class Publishing:
         return True
 
     async def _publish(self, waiting: Sequence[tuple[str, Desired]]) -> bool:
-        """Whether the broker took all of them."""
+        """Whether the broker took any of them."""
         link = self._link
         assert link is not None
         sent: list[tuple[tuple[str, Desired], asyncio.Future[int]]] = []
@@ -176,7 +176,7 @@ class Publishing:
             if word.exception() is None and _code(word) >= _REFUSED:
                 self._metrics.not_published.inc()
                 self._say("refused", f"{device}: the broker refused it: reason 0x{_code(word):02x}")
-        return len(published) == len(waiting)
+        return bool(published)  # of those that are left the next page tells
 
     def _say(self, kind: str, why: str) -> None:
         held_back = self._said.admits(kind, time.monotonic())

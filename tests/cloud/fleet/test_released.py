@@ -65,7 +65,7 @@ def test_a_key_that_is_not_taken_is_this_fleet_s_trouble(
 
 def test_where_nobody_can_be_asked_the_hash_must_be_given() -> None:
     assert manifest(Released(None), "1.0.0", "a" * 64) == "a" * 64
-    with pytest.raises(Malformed, match="no .registry. to ask"):
+    with pytest.raises(Malformed, match="to ask; give it"):
         manifest(Released(None), "1.0.0")
 
 

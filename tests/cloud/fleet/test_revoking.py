@@ -1,0 +1,81 @@
+"""The broker's list of revoked certificates, and its rules for those who had one."""
+
+import time
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from cloud.fleet.certifying import Certifying
+from cloud.fleet.device_settings import DeviceSettings
+from cloud.fleet.devices import Fleet
+from cloud.fleet.identity.ca import CRL, DeviceCa
+from cloud.fleet.identity.peers import PeerCertificate
+from cloud.fleet.revoking import Revoking
+from cloud.fleet.settings import Identity
+from cloud.fleet.store.database import FleetDatabase
+from edge.identity.key import new_key_and_request
+from shared.errors import Forbidden
+from shared.ids import device_id
+
+NOW = time.time()
+
+
+class Office:
+    def __init__(self, folder: Path, **more: object) -> None:
+        self.database = FleetDatabase(f"sqlite:///{folder / 'fleet.db'}")
+        self.database.open()
+        self.fleet = Fleet(self.database, DeviceSettings())
+        self.ca = DeviceCa.create(folder / "ca", "lyon", NOW)
+        settings = Identity.model_validate({"ca": folder / "ca"} | more)
+        self.certifying = Certifying(self.fleet, self.ca, settings, "mqtts://b")
+        self.revoking = Revoking(self.certifying, self.fleet, settings, lambda: NOW)
+
+    def enrol(self, device: str) -> int:
+        _, token = self.fleet.make_token("op", NOW, 3600.0)
+        _, request = new_key_and_request(device)
+        answer = self.certifying.enrol(token, device, request, NOW)
+        assert answer.broker == "mqtts://b"
+        assert NOW < answer.renew_after < NOW + 90 * 86_400
+        return x509.load_pem_x509_certificate(answer.certificate.encode()).serial_number
+
+
+@pytest.fixture
+def office(tmp_path: Path):
+    made = Office(tmp_path, acl=tmp_path / "acl.conf", broker_pid_file=tmp_path / "no.pid")
+    yield made
+    made.database.close()
+
+
+def test_revoked_and_removed_devices_are_listed_and_shut_out(
+    office: Office, tmp_path: Path
+) -> None:
+    serials = {name: office.enrol(name) for name in ("a", "b", "c")}
+    office.fleet.revoke("a", "stolen", "op", NOW)
+    office.fleet.remove("b", "op", NOW)
+    office.revoking.write()
+    listed = x509.load_pem_x509_crl((tmp_path / "ca" / CRL).read_bytes())
+    assert {one.serial_number for one in listed} == {serials["a"], serials["b"]}
+    rules = (tmp_path / "acl.conf").read_text()
+    assert "user a\ntopic deny #" in rules
+    assert "user b\ntopic deny #" in rules
+    assert "user c\n" not in rules
+
+
+def test_one_that_is_enrolled_anew_is_let_in_again(office: Office, tmp_path: Path) -> None:
+    office.enrol("a")
+    office.fleet.revoke("a", "stolen", "op", NOW)
+    _, token = office.fleet.make_token("op", NOW, 3600.0, device="a")
+    office.certifying.enrol(token, "a", new_key_and_request("a")[1], NOW)
+    office.revoking.write()
+    assert "user a\n" not in (tmp_path / "acl.conf").read_text()
+
+
+def test_a_certificate_of_a_device_that_is_not_enrolled_any_more_renews_nothing(
+    office: Office,
+) -> None:
+    serial = office.enrol("a")
+    office.fleet.remove("a", "op", NOW)
+    shown = PeerCertificate(device_id("a"), f"{serial:x}", NOW - 10, NOW + 1000)
+    with pytest.raises(Forbidden):
+        office.certifying.renew(shown, new_key_and_request("a")[1], NOW)

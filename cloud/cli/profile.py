@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from cloud.fleet.client.client import FleetClient
     from cloud.fleet.documents import Profile
-    from shared.fleet.profile import ProfileSettings
 
 profile = typer.Typer(
     no_args_is_help=True,
@@ -45,9 +44,10 @@ def push(
     there with other settings: give yours the next number.
     """
     with ending():
+        from cloud.fleet.profile_files import read_profile
         from shared.fleet.profile import digest
 
-        settings = _settings(file)
+        settings = read_profile(file)
         sha256 = digest(settings)
     members = settings.model_dump(mode="json", exclude_none=True)
     if dry_run:
@@ -150,17 +150,3 @@ async def _state(asked: "FleetClient", name: str, version: int, sha256: str) -> 
 
 def _text(members: "Mapping[str, object]") -> str:
     return ", ".join(f"{name} {value}" for name, value in members.items()) or "no settings"
-
-
-def _settings(file: Path) -> "ProfileSettings":
-    """Raises `Malformed`."""
-    from pydantic import ValidationError
-
-    from shared.config import in_words, read_toml
-    from shared.errors import Malformed
-    from shared.fleet.profile import ProfileSettings
-
-    try:
-        return ProfileSettings.model_validate(read_toml(file))
-    except ValidationError as error:
-        raise Malformed(f"{file}: {in_words(error)}") from error

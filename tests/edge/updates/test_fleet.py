@@ -2,13 +2,16 @@
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edge.inference.slot import Slot
 from edge.updates.fleet_view import OPERATOR
+from edge.updates.release import Release
 from edge.updates.target import Target
 from shared.errors import Malformed
 from shared.fleet.reported import DevicePhase
@@ -195,8 +198,17 @@ def test_an_undo_to_a_version_that_lost_a_bit_fetches_it_anew(tmp_path: Path) ->
             await it.updates.follow(target(folder, generation))
             await reports(it, DevicePhase.COMMITTED, generation)
         flip_a_bit(tmp_path, "2.0.0")
-        count = fetched(registry)
+        count, looked, opens = fetched(registry), it.updates.status().checked_at, threading.Event()
+        opener = it.updates._work.open
+
+        def opens_late(release: Release, engine: str | None = None) -> Slot:
+            assert opens.wait(WAIT_S)
+            return opener(release, engine)
+
+        it.updates._work.open = opens_late  # type: ignore[method-assign]
         await it.updates.follow(target(two, 3, undo=True))
+        await it.shows(lambda: it.updates.status().checked_at != looked)
+        opens.set()  # the look that the target brought is over
         await reports(it, DevicePhase.COMMITTED, 3)
         assert await label_of(it, 0) == 1
         assert fetched(registry) > count
@@ -225,6 +237,18 @@ def test_a_version_that_is_not_released_here_is_waited_for_then_reported_and_loo
         await reports(it, DevicePhase.COMMITTED, 1)
 
     with_device(tmp_path, body, one, released_s_max=0.3, poll_s=0.1)
+
+
+def test_a_version_that_a_replica_is_behind_with_is_looked_for_soon(tmp_path: Path) -> None:
+    one, two = bundle(tmp_path, "1.5.0"), bundle(tmp_path, "2.0.0", shift=1)
+
+    async def body(registry: Station, it: Device) -> None:  # the next regular look is in an hour
+        await it.updates.follow(target(two, 1))
+        await it.shows(lambda: "does not name" in it.updates.view().why)
+        registry.release(two)
+        await reports(it, DevicePhase.COMMITTED, 1)
+
+    with_device(tmp_path, body, one)
 
 
 def test_a_registry_that_cannot_be_looked_at_is_reported_in_time(tmp_path: Path) -> None:
@@ -305,6 +329,7 @@ def test_a_target_that_the_disk_does_not_take_is_taken_once_it_does(tmp_path: Pa
         first = it.updates.follow(target(tmp_path / "bundle", 1))
         await it.shows(lambda: "state.json" in it.updates.status().note)
         newer = it.updates.follow(target(two, 2))  # replaces it while it waits
+        it.updates.follow(target(tmp_path / "bundle", 1))  # an old one does not
         assert not first.done()
         assert it.updates.view().generation == 0
         blocked.rmdir()

@@ -11,6 +11,8 @@ def test_it_is_bounded_whoever_goes_first() -> None:
     assert not waiting.put("C", first=True)
     assert not waiting.put("D", first=True)  # nobody can
     assert [waiting.get() for _ in range(3)] == ["A", "B", "C"]
+    waiting.put("e", first=False)
+    assert waiting.get() == "e"  # a, b and c are gone
 
 
 def test_closing_it_ends_who_waits_and_gives_out_nothing_more() -> None:

@@ -372,6 +372,16 @@ def test_a_group_by_hardware_takes_a_device_once_it_says_what_it_is(fleet):
     assert fleet.group_of("a") == "arm"
 
 
+def test_who_a_new_selector_brings_gets_what_the_group_has(fleet):
+    came(fleet, "a")
+    fleet.label("a", {"site": "lyon"}, "ann", NOW)
+    fleet.put_group(Group(name="g", selector="site=paris"), "ann", NOW)
+    fleet.set_baseline("g", "m", baseline("1.1.0"), "ann", NOW)
+    assert fleet.settle(NOW) == []
+    fleet.put_group(Group(name="g", selector="site=lyon"), "ann", NOW)
+    assert generations(fleet.settle(NOW)) == [("a", "1.1.0", 1)]
+
+
 def test_a_group_keeps_what_it_has_when_its_selector_changes(fleet):
     fleet.put_group(Group(name="g", selector="x", models={"m": baseline("2.0.0")}), "ann", NOW, 0)
     assert fleet.group("g").models == {}
@@ -417,6 +427,18 @@ def test_nobody_moves_between_groups_in_the_middle_of_a_rollout(fleet):
     assert fleet.device("a").labels == {}
     fleet.save_rollout(view(status="succeeded", revision=1), b"", now=NOW)
     assert fleet.label("a", {"site": "paris"}, "ann", NOW).group == "paris"
+
+
+def test_a_device_that_turns_out_to_be_another_groups_moves_when_its_rollout_has_ended(fleet):
+    fleet.put_group(Group(name="arm", selector="device/arch=aarch64"), "ann", NOW)
+    came(fleet, "a")
+    fleet.save_rollout(view(), b"", queued("a"), now=NOW)
+    fleet.record([("a", inventory())], NOW)
+    fleet.settle(NOW)
+    assert fleet.group_of("a") == "all"
+    fleet.save_rollout(view(status="rolled_back"), b"", now=NOW)
+    fleet.settle(NOW)
+    assert fleet.group_of("a") == "arm"
 
 
 def test_a_group_with_a_rollout_stays(fleet):
@@ -811,6 +833,18 @@ def test_ended_rollouts_make_room_for_new_ones(url):
         fleet.save_rollout(view("r11", "draft", why="known ones go on"), b"", now=NOW)
         with pytest.raises(Unknown):
             fleet.rollout_devices("r0")
+
+
+def test_an_aborted_rollout_makes_room_once_it_keeps_nobody_any_more(url):
+    with opened(url, rollouts_max=10) as fleet:
+        fleet.put_group(Group(name="lyon", selector="site=lyon"), "ann", NOW)
+        for n in range(10):
+            fleet.save_rollout(view(f"r{n}", group="lyon"), b"", now=NOW)
+            fleet.save_rollout(view(f"r{n}", "aborted", "lyon"), b"", now=NOW)
+        with pytest.raises(Overloaded):
+            fleet.save_rollout(view("r10", "draft"), b"", now=NOW)
+        fleet.remove_group("lyon", "ann", NOW)
+        fleet.save_rollout(view("r10", "draft"), b"", now=NOW)
 
 
 def test_a_rollout_of_a_group_that_is_not_here(fleet):

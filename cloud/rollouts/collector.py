@@ -59,7 +59,8 @@ def _is_newer(meter: Meter, telemetry: Telemetry, now: float) -> bool:
 
 def _from(run: Run, member: Member, now: float) -> float:
     """Since when a device that was never heard may have counted."""
-    return member.taken_at or run.started_at or now
+    begun = run.started_at if member.taken_at is None else member.taken_at
+    return now if begun is None else begun
 
 
 def _arm(run: Run, member: Member, tally: Tally) -> Arm | None:

@@ -82,13 +82,14 @@ def _missing(run: Run, stage: Stage, now: float) -> Iterator[str]:
     if open_ones:
         words = ", ".join(f"{n} {p.value}" for p, n in phases.items() if p in _UNDER_WAY)
         yield f"{open_ones} devices that are under way: {words}"
-    begun = max(stage.opened_at or 0.0, stage.took_at or 0.0)
+    opened = _opened(stage, now)
+    begun = opened if stage.took_at is None else max(opened, stage.took_at)
     if stage.kind == "shadow":
         samples = run.evidence.shadow.samples
         if samples < spec.shadow_samples:
             yield f"samples in shadow: {samples} of {spec.shadow_samples}"
     elif stage.kind == "watch":
-        left = (stage.opened_at or now) + spec.watch_s - now
+        left = _opened(stage, now) + spec.watch_s - now
         if left > 0:
             yield f"the watch's end, in {left:.0f} s"
     else:
@@ -99,6 +100,10 @@ def _missing(run: Run, stage: Stage, now: float) -> Iterator[str]:
     for one, view in zip(run.criteria, run.judged, strict=False):
         if view.verdict != "holds" and _asked(one.measure.stage, stage):
             yield f"{one.text}: {view.verdict}" + (f" ({view.words})" if view.words else "")
+
+
+def _opened(stage: Stage, now: float) -> float:
+    return now if stage.opened_at is None else stage.opened_at
 
 
 def _asked(where: str, stage: Stage) -> bool:
@@ -125,7 +130,7 @@ def _ask(run: Run, stage: Stage, missing: str, now: float) -> None:
         stage.asked_at, run.head = now, True
     elif now - stage.asked_at > long:
         stage.asked_at = None
-        words = f"waits {now - (stage.opened_at or now):.0f} s for {missing}; a person decides: resume, skip or undo"
+        words = f"waits {now - _opened(stage, now):.0f} s for {missing}; a person decides: resume, skip or undo"
         run.note("asks", words)
         run.status, run.why, run.head = RolloutStatus.PAUSED, words, True
 

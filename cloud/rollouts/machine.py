@@ -140,7 +140,7 @@ class Rollout:
 
     def _heard(self, device: str, now: float) -> Member | None:
         member = self._run.index.get(device)
-        if member is None or not self._run.started_at:
+        if member is None or self._run.started_at is None:
             return None
         if self.lives:
             self._run.heard(member, now)

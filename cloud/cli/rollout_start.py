@@ -34,8 +34,8 @@ def plan(
 ) -> None:  # fmt: skip
     """Show which devices would move when, and what evidence each stage asks for. Makes nothing.
 
-    Exit codes: 0 done, 1 refused (no devices, a criterion that does not parse), 2 wrong usage, 3 the
-    fleet cannot be reached.
+    Exit codes: 0 done, 1 refused (as a criterion that does not parse), 2 wrong usage, 3 the fleet
+    cannot be reached, 4 there is no device for it.
     """
     wanted = arguments.Wanted(
         name, version, profile, group, selector, canary, waves, exponential, shadow, shadow_samples,
@@ -69,7 +69,7 @@ def start(
 
     Exit codes: 0 started (with -w: succeeded), 1 refused, not confirmed, or (with -w) aborted or
     rolled back, 2 wrong usage, 3 the fleet cannot be reached, 4 another one runs for this model and
-    group, 130 detached with Ctrl-C: it goes on.
+    group, or there is no device for it, 130 detached with Ctrl-C: it goes on.
     """
     if profile is None and name is not None and version is None:
         _start_draft(

@@ -66,7 +66,7 @@ def test_a_plan_makes_nothing(region: FleetProcess) -> None:
         ((MODEL, "1.1.0", "--window", "25:00-26:00"), 1, ""),
         ((MODEL, "1.1.0", "--group", "nobody"), 1, "nobody"),
         ((MODEL, "1.1.0", "-l", "site=="), 1, "selector: at "),
-        ((MODEL, "1.1.0", "-l", "site=mars"), 1, ""),
+        ((MODEL, "1.1.0", "-l", "site=mars"), 4, "no device of group all"),
         ((MODEL, "1.1.0", "--waves", "100%", "--exponential", "2"), 2, "one at a time"),
         ((MODEL, "1.1.0", "--only-criteria"), 2, "name one at least"),
         (("--profile", "cam", "1.1.0"), 2, "is no version of a profile"),
@@ -133,9 +133,10 @@ def test_detached_with_ctrl_c_it_goes_on_and_is_watched_to_its_end_over_a_restar
 
 
 def test_commands_on_a_rollout_and_two_operators(region: FleetProcess) -> None:
-    name = start(region, "two", "--wave-time", "1h", "--manifest", "c" * 64)
-    busy = run(region, "rollout", "start", MODEL, NEW.version, *OPTIONS, "--yes", "--seed", "three")
-    assert (busy.code, name in busy.err) == (4, True)
+    other = ("1.2.0", *OPTIONS, "--wave-time", "1h", "--manifest", "c" * 64, "--yes")
+    name = str(found(region, "rollout", "start", MODEL, *other)["id"])
+    busy = run(region, "rollout", "start", MODEL, *other, "--seed", "three")
+    assert (busy.code, name in busy.err) == (4, True), busy.err
     would = found(region, "rollout", "pause", name, "-m", "x", "--dry-run")
     assert (would["would"], would["status"]) == ("pause", "running")
     assert found(region, "rollout", "pause", name, "-m", "incident")["status"] == "paused"

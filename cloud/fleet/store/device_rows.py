@@ -30,7 +30,7 @@ _STATE: Final = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=10_000)
 def labels_of(text: str) -> Mapping[str, str]:
     """Not to be changed: devices with the same labels share it."""
     found: dict[str, str] = json.loads(text)

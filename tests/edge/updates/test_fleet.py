@@ -243,6 +243,7 @@ def test_a_version_that_a_replica_is_behind_with_is_looked_for_soon(tmp_path: Pa
     one, two = bundle(tmp_path, "1.5.0"), bundle(tmp_path, "2.0.0", shift=1)
 
     async def body(registry: Station, it: Device) -> None:  # the next regular look is in an hour
+        await it.shows(lambda: it.updates.status().checked_at is not None)
         await it.updates.follow(target(two, 1))
         await it.shows(lambda: "does not name" in it.updates.view().why)
         registry.release(two)

@@ -120,9 +120,11 @@ async def worker_ready(
 def link_settings(config: Config, address: BrokerAddress, part: str = "") -> LinkSettings:
     """How this process reaches its broker; each `part` of it that does has a client id of its own."""
     host, port, tls = address.for_owner
-    ingest, client_id = config.ingest, f"hybridge-{config.name}{part and '/' + part}"
+    ingest, name = config.ingest, f"{config.name}{part and '/' + part}"
+    # a certificate of `worker`, as the access rules know it, binds what is before the first /
+    client_id = f"hybridge-{name}" if ingest.tls_cert is None else f"worker/{name}"
     if not ingest.session_expiry_s:  # no session to come back to, so no one to push off it
-        client_id += f"/{secrets.token_hex(4)}"  # a certificate's name binds what is before /
+        client_id += f"/{secrets.token_hex(4)}"
     return LinkSettings(
         host=host, port=port, client_id=client_id,
         username=address.username, password=address.password,

@@ -1,6 +1,7 @@
 """A region that asks everybody who they are: passwords or certificates, and the example ACL."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -8,9 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from cloud.broker.access.passwords import with_user
 from cloud.broker.codec import packets as p
 from cloud.broker.launch import BrokerAddress
+from tests.brokers import BROKER_KINDS, BrokerKind, running_broker
+from tests.cloud.workers import worker
 from tests.contracts.certificates import make_certificates
 from tests.end_to_end.region import Region
 from tests.end_to_end.site import Site
@@ -100,3 +105,20 @@ def test_a_device_with_its_password_is_answered_and_keeps_to_its_own_topics(
 def test_a_device_with_its_certificate_is_answered(tmp_path: Path) -> None:
     with opened(Guarded(tmp_path, certificates=True)) as site:
         site.good()
+
+
+@pytest.mark.parametrize("kind", BROKER_KINDS)
+def test_a_worker_with_a_certificate_of_its_own_comes_in(kind: BrokerKind, tmp_path: Path) -> None:
+    make_certificates(tmp_path, "server", "worker")
+    tls = {"tls_cert": tmp_path / "server.pem", "tls_key": tmp_path / "server.key"}
+    broker = running_broker(
+        kind, tmp_path / "broker", tls_ca=tmp_path / "ca.pem", acl_file=ACL, **tls
+    )
+    files = 'tls_ca = "ca.pem"\ntls_cert = "worker.pem"\ntls_key = "worker.key"'
+    with broker as address:
+        url = f"mqtts://127.0.0.1:{address.port}"
+        config = f'[broker]\nkind = "url"\nurl = "{url}"\n[ingest]\n{files}\n[api]\nport = 0\n'
+        with worker(tmp_path, config=config) as one:
+            one.ready()  # its subscription was granted
+            status, text = one.get("/v1/status")
+    assert (status, json.loads(text)["broker"]) == (200, url)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from cloud.broker.limits import Limits
 from cloud.broker.mosquitto import Tls, config_text
-from cloud.fleet.identity.ca import CERTIFICATE, CRL
 from cloud.fleet.setup.layout import DEVICES_PORT, SERVICES_PORT, Layout
 
 
@@ -20,7 +19,7 @@ def mosquitto_text(at: Layout, state_dir: Path, limits: Limits | None = None) ->
     SIGHUP reads the ACL and the revocation list again; see docs/identity.md for what stays open.
     """
     server, key = at.certificate("server"), at.key("server")
-    devices = Tls(server, key, at.devices_ca / CERTIFICATE, at.devices_ca / CRL)
+    devices = Tls(server, key, at.devices_certificate, at.crl)
     text = config_text(
         host="0.0.0.0",  # noqa: S104  devices are on other machines; each shows a certificate
         port=DEVICES_PORT, state_dir=state_dir, limits=limits or Limits(), allow_anonymous=False,
@@ -32,7 +31,7 @@ def mosquitto_text(at: Layout, state_dir: Path, limits: Limits | None = None) ->
         f"listener {SERVICES_PORT} 0.0.0.0",
         f"certfile {server}",
         f"keyfile {key}",
-        f"cafile {at.services_ca / CERTIFICATE}",
+        f"cafile {at.services_certificate}",
         "require_certificate true",
         "use_identity_as_username true",
     ]
@@ -59,7 +58,7 @@ port = {DEVICES_PORT}
 tls_cert = {quoted(at.certificate("server"))}
 tls_key = {quoted(at.key("server"))}
 tls_ca = {quoted(at.clients)}
-tls_crl = {quoted(at.devices_ca / CRL)}
+tls_crl = {quoted(at.crl)}
 acl_file = {quoted(at.acl)}
 pid_file = {quoted(at.broker_pid)}
 """

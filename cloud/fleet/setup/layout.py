@@ -36,6 +36,18 @@ class Layout:
         return self.folder / "services-ca"
 
     @property
+    def devices_certificate(self) -> Path:
+        return self.devices_ca / "certificate.pem"
+
+    @property
+    def services_certificate(self) -> Path:
+        return self.services_ca / "certificate.pem"
+
+    @property
+    def crl(self) -> Path:
+        return self.devices_ca / "crl.pem"
+
+    @property
     def acl(self) -> Path:
         return self.folder / "broker" / "acl.conf"
 

@@ -3,7 +3,6 @@
 import json
 from typing import Literal
 
-from cloud.fleet.identity.ca import CERTIFICATE, CRL
 from cloud.fleet.setup.layout import API_PORT, DEVICES_PORT, SERVICES_PORT, Layout
 
 BrokerKind = Literal["embedded", "mosquitto"]
@@ -28,20 +27,20 @@ host = "0.0.0.0"
 port = {API_PORT}
 tls_cert = {below(at.certificate("server"))}
 tls_key = {below(at.key("server"))}
-devices_ca = {below(at.devices_ca / CERTIFICATE)}
+devices_ca = {below(at.devices_certificate)}
 
 [gateway]
 key_file = {below(at.keys)}   # hybridge key add keys.jsonl NAME --role operate
 
 [broker]
 url = "mqtts://{named}:{inner}"
-tls_ca = {below(at.services_ca / CERTIFICATE)}
+tls_ca = {below(at.services_certificate)}
 tls_cert = {below(at.certificate("fleet"))}
 tls_key = {below(at.key("fleet"))}
 
 [identity]
 ca = {below(at.devices_ca)}
-crl = {below(at.devices_ca / CRL)}
+crl = {below(at.crl)}
 acl = {below(at.acl)}
 broker_pid_file = {below(at.broker_pid)}   # SIGHUP goes there when a device was revoked
 

@@ -10,7 +10,6 @@ import pytest
 from aiohttp import web
 
 from cloud.fleet.identity.ca import CERTIFICATE
-from edge.identity import enrol as enrolling
 from edge.identity.address import check_url
 from edge.identity.enrol import enrol, renew
 from edge.identity.files import identity_files, present
@@ -79,7 +78,6 @@ def test_a_region_that_the_authority_does_not_know_hears_no_token(
 
 def answers() -> dict[str, web.Response]:
     return {
-        "another device's": web.json_response({}),
         "no document": web.Response(text="x"),
         "too much": web.Response(body=b" " * 200_000),
         "no PEM": web.json_response({"certificate": "x" * 60, "ca": "x" * 60, "renew_after": 1}),
@@ -93,16 +91,30 @@ def test_an_answer_that_is_none_changes_nothing(folder: Path, tmp_path: Path, ki
     async def work(region: RegionApi) -> None:
         serial = region.enrolled_before("cam-1", tmp_path, time.time(), 90)
         region.answer = answers()[kind]
-        if kind == "another device's":
-            _, request = enrolling.new_key_and_request("cam-2")
-            made = region.ca.issue(request, "cam-2", time.time(), 90)
-            body = {"certificate": made.pem, "ca": region.ca.servers_pem, "renew_after": 1}
-            region.answer = web.json_response(body)
         with pytest.raises(HybridgeError):
             await renew(Identity(url=region.url), "cam-1", tmp_path)
         own = present(tmp_path)
         assert own is not None
         assert own.serial == serial
+
+    run(folder, work)
+
+
+def test_a_long_answer_is_not_read_to_its_end(folder: Path, tmp_path: Path) -> None:
+    async def work(region: RegionApi) -> None:
+        region.answer = web.Response(body=b" " * 8_000_000)
+        with pytest.raises(Malformed, match="answers with over 65536 bytes"):
+            await enrol(region.url, region.token(), "cam-1", tmp_path, ca=trust(region))
+
+    run(folder, work)
+
+
+def test_a_certificate_for_another_device_is_not_kept(folder: Path, tmp_path: Path) -> None:
+    async def work(region: RegionApi) -> None:
+        region.signs_as = "cam-2"
+        with pytest.raises(Malformed, match="a certificate for 'cam-2', not 'cam-1'"):
+            await enrol(region.url, region.token(), "cam-1", tmp_path, ca=trust(region))
+        assert identity_files(tmp_path) is None
 
     run(folder, work)
 

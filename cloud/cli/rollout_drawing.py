@@ -3,6 +3,7 @@ view and the time, gives what `rich` prints.
 """
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from cloud.cli.output import cell, moment
@@ -202,8 +203,8 @@ def stage_table(view: RolloutView, now: float, look: Look = WIDE) -> "Table":
     for number, stage in enumerate(view.stages):
         done, *others = counts(stage)
         drawn = Text()
-        for mark in bar(stage, look.bar, marks):
-            drawn.append(mark, styles[mark])
+        for mark, run in groupby(bar(stage, look.bar, marks)):
+            drawn.append("".join(run), styles[mark])
         is_present = number == view.stage and not is_over(view)
         table.add_row(
             drawn, Text(stage_text(stage), "bold" if is_present else ""),

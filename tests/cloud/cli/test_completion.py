@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cloud.cli.own_registry import OwnRegistry, own_registry
+from tests.cloud.fleet.servers import fleet
 from tests.tiny_bundle import write_tiny_bundle
 
 HYBRIDGE = Path(sys.executable).parent / "hybridge"
@@ -30,7 +31,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRegistry]:
         yield running
 
 
-def completed(line: str, url: str, key: str = "") -> tuple[list[str], str]:
+def completed(line: str, url: str, key: str = "", **more: str) -> tuple[list[str], str]:
     """What bash would offer after the line, and what was said on stderr."""
     words = line.split(" ")
     done = subprocess.run(
@@ -38,7 +39,7 @@ def completed(line: str, url: str, key: str = "") -> tuple[list[str], str]:
         env=os.environ | {
             "_HYBRIDGE_COMPLETE": "complete_bash", "COMP_WORDS": line,
             "COMP_CWORD": str(len(words) - 1), "HYBRIDGE_REGISTRY": url, "HYBRIDGE_API_KEY": key,
-        },
+        } | more,
     )  # fmt: skip
     return done.stdout.split(), done.stderr
 
@@ -55,6 +56,17 @@ def test_names_that_are_there(registry: OwnRegistry) -> None:
         ("hybridge data-set push ", []),
     ):
         assert completed(line, registry.url, key) == (names, ""), line
+
+
+def test_a_fleets_names_with_its_own_key(tmp_path: Path) -> None:
+    with fleet(tmp_path) as running:
+        body = {"selector": "site=lyon", "priority": 1}
+        assert running.call("PUT", "/v1/groups/lyon", body).status == 200
+        for key, names in ((running.key("viewer"), ["lyon"]), ("", [])):
+            more = {"HYBRIDGE_FLEET": running.url, "HYBRIDGE_FLEET_KEY": key}
+            for line in ("hybridge group get l", "hybridge rollout start m 1.0.0 --group l"):
+                assert completed(line, "", **more) == (names, "")
+        assert completed("hybridge device get ", "", **more) == ([], "")
 
 
 def test_no_names_and_no_word_where_the_registry_does_not_answer(registry: OwnRegistry) -> None:

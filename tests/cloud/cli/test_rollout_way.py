@@ -1,7 +1,11 @@
 """A rollout from plan to end against a real fleet with devices, watched, detached from and stopped."""
 
+import contextlib
 import json
+import os
+import pty
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +13,7 @@ import pytest
 
 from cloud.cli.rollout_drawing import is_over
 from cloud.rollouts.documents import RolloutView
-from tests.cloud.cli.own_fleet import found, head, process, run
+from tests.cloud.cli.own_fleet import HYBRIDGE, asked, found, head, process, run
 from tests.cloud.fleet.light import MODEL, NEW, light_devices
 from tests.cloud.fleet.servers import FleetProcess, fleet
 
@@ -130,6 +134,37 @@ def test_detached_with_ctrl_c_it_goes_on_and_is_watched_to_its_end_over_a_restar
     assert len(listed) == 4
     kinds = [one["kind"] for one in found(region, "rollout", "history", name)]
     assert kinds[0] == "rollout_made"
+
+
+def at_terminal(region: FleetProcess, answer: str, *arguments: str) -> tuple[int, str]:
+    """`hybridge ARGUMENTS` where a person sits: its exit code, and what the terminal got."""
+    mine, its = pty.openpty()
+    with os.fdopen(mine, "r+b", buffering=0) as terminal:
+        asking = subprocess.Popen(
+            [HYBRIDGE, *arguments, *asked(region)], stdin=its, stdout=its, stderr=its,
+            env=os.environ | {"TERM": "xterm", "COLUMNS": "140", "LINES": "40"},
+        )  # fmt: skip
+        os.close(its)
+        terminal.write(answer.encode())
+        said = b""
+        with contextlib.suppress(OSError):  # Linux says so of a terminal that nobody has open
+            while part := terminal.read(4096):
+                said += part
+        return asking.wait(30), said.decode()
+
+
+def test_at_a_terminal_it_is_drawn_and_asked(region: FleetProcess) -> None:
+    (name,) = [one["id"] for one in found(region, "rollout", "list", "--status", "succeeded")]
+    code, said = at_terminal(region, "", "rollout", "status", name, "-w")
+    assert (code, "█" * 32 in said, "install_failures <= 0.5" in said) == (0, True, True)
+    plan = (MODEL, "1.2.0", *OPTIONS, "--manifest", "c" * 64)
+    code, said = at_terminal(region, "n\n", "rollout", "start", *plan)
+    assert (code, "Start it for 4 devices?" in said, "nothing was changed" in said) == (
+        1,
+        True,
+        True,
+    )
+    assert len(found(region, "rollout", "list")) == 1
 
 
 def test_commands_on_a_rollout_and_two_operators(region: FleetProcess) -> None:

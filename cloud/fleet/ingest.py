@@ -7,7 +7,7 @@ is counted by reason, and said once a while.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,17 +15,14 @@ from cloud.fleet.asks import Asks
 from cloud.fleet.broker_memory import OWN_NAME
 from cloud.fleet.devices import Fleet
 from cloud.fleet.driving.driver import Driver
-from cloud.fleet.heard import Heard, PresenceChange, Seen
 from cloud.fleet.inbox import Dropped, Inbox, Waiting
 from cloud.fleet.metrics import FleetMetrics
-from cloud.fleet.parsing import Said, State, said, whose
+from cloud.fleet.parsing import Said, said, whose
+from cloud.fleet.passing_on import events, heard
 from cloud.fleet.recording import Recorded
 from cloud.fleet.settings import Ingest as Settings
-from cloud.rollouts.events import Came, Event, Measured, Removed, Reported, Returned, Went
 from shared.errors import Malformed, TooLarge, Unavailable
 from shared.fleet.asking import Told
-from shared.fleet.reported import ReportedInventory
-from shared.fleet.telemetry import Telemetry
 from shared.logs import OncePer
 from shared.mqtt.link import Delivery
 
@@ -33,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _LOG_PERIOD_S: Final = 60.0
 _AGAIN_S: Final = 2.0
+_IDLE_S: Final = 10.0
 _RATES_MAX: Final = 100_000
 
 
@@ -102,16 +100,25 @@ class Ingest:
     async def run(self) -> None:
         while True:
             if not self._ends.is_set():
-                await self._came.wait()
-                await self._gathered()
+                await self._something()
             self._came.clear()
             taken = self._inbox.take(self._settings.batch_max, time.monotonic())
-            if taken and not await self._store(taken):
+            is_stored = await self._store(taken)
+            if self._ends.is_set() and not (taken and is_stored):
+                return  # what is left is not acknowledged, and comes again
+            if not is_stored:
                 await self._pause()
-            elif not taken and self._ends.is_set():
-                return  # what is left goes too fast; it is not acknowledged, and comes again
             if len(self._inbox):
                 self._came.set()
+
+    async def _something(self) -> None:
+        """Wait for a message and for others to come along; not for ever: quarantines end by time."""
+        try:
+            async with asyncio.timeout(_IDLE_S):
+                await self._came.wait()
+        except TimeoutError:
+            return
+        await self._gathered()
 
     async def _gathered(self) -> None:
         """Wait for others to come along."""
@@ -163,26 +170,17 @@ class Ingest:
                 batch.said.append(said(message.device, message.kind, message.payload))
             except (Malformed, TooLarge) as error:
                 batch.refused.append((type(error).__name__.lower(), message.device, str(error)))
-        heard = [(one.device, _heard(one)) for one in batch.said]
-        batch.recorded = self._fleet.record(heard, self._now())
+        batch.recorded = self._fleet.record(
+            [(one.device, heard(one)) for one in batch.said], self._now()
+        )
 
-    def _pass_on(self, recorded: Recorded, everything: list[Said]) -> None:
+    def _pass_on(self, recorded: Recorded, batch: list[Said]) -> None:
         for reason, count in recorded.refused.items():
             self._metrics.refused.labels(reason.replace(" ", "_")).inc(count)
         for device in sorted(recorded.strangers):
             if self._said.admits(f"stranger {device}", time.monotonic()) is not None:
                 log.warning("device_refused", extra={"device": device, "why": "unknown or revoked"})
-        events = [event for device, heard in recorded.accepted for event in _events(device, heard)]
-        events += [
-            Measured(one.device, one.document)
-            for one in everything
-            if isinstance(one.document, Telemetry) and one.device not in recorded.strangers
-        ]
-        events += [
-            Removed(device, "quarantined: it comes and goes") for device in recorded.quarantined
-        ]
-        events += [Returned(device) for device in recorded.returned]
-        self._driver.feed(events)
+        self._driver.feed(events(recorded, batch))
         if recorded.new:
             self._driver.settle()
         if recorded.new or recorded.quarantined or recorded.returned:
@@ -210,23 +208,3 @@ class Ingest:
                     "more_since_last": held_back,
                 },
             )  # fmt: skip
-
-
-def _heard(one: Said) -> Heard:
-    match one.document:
-        case State(online=online):
-            return PresenceChange(online)
-        case Telemetry() | Told():
-            return Seen()
-        case report:
-            return report
-
-
-def _events(device: str, heard: Heard) -> Iterable[Event]:
-    match heard:
-        case PresenceChange(online):
-            yield Came(device) if online else Went(device)
-        case Seen() | ReportedInventory():
-            pass
-        case report:
-            yield Reported(device, report)

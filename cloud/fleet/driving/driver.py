@@ -72,8 +72,6 @@ class Driver:
 
     def feed(self, events: Iterable[Event]) -> None:
         """What happened to devices; looked at with the next tick."""
-        if not self._hand.count and not self._commands:
-            return  # a rollout that starts reads what is so from the store
         before = self._pending.dropped
         for event in events:
             self._pending.put(event)

@@ -67,6 +67,7 @@ class TellingFleet(Fleet):
     """Says when it was asked what is unpublished, and told what is published."""
 
     tells: Callable[[], object] = staticmethod(lambda: None)
+    marks = 0
 
     def unpublished(self, limit: int = 1000) -> list[tuple[str, Desired]]:
         found = super().unpublished(limit)
@@ -75,6 +76,7 @@ class TellingFleet(Fleet):
 
     def published(self, done: Sequence[tuple[str, Section, int]]) -> None:
         super().published(done)
+        self.marks += 1
         self.tells()
 
 
@@ -122,6 +124,7 @@ def test_everything_is_retained_within_the_window_and_marked(fleet: TellingFleet
     ]
     assert all(retain for _, retain in link.sent)
     assert link.widest == 2
+    assert fleet.marks == 1  # a full window is waited for, not given up on
 
 
 def test_what_the_broker_refuses_is_not_marked_and_holds_up_nobody(fleet: TellingFleet) -> None:

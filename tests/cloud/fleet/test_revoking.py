@@ -9,6 +9,7 @@ from cryptography import x509
 from cloud.fleet.certifying import Certifying
 from cloud.fleet.device_settings import DeviceSettings
 from cloud.fleet.devices import Fleet
+from cloud.fleet.heard import PresenceChange
 from cloud.fleet.identity.ca import CRL, DeviceCa
 from cloud.fleet.identity.peers import PeerCertificate
 from cloud.fleet.revoking import Revoking
@@ -71,11 +72,27 @@ def test_one_that_is_enrolled_anew_is_let_in_again(office: Office, tmp_path: Pat
     assert "user a\n" not in (tmp_path / "acl.conf").read_text()
 
 
+def renewed(office: Office, device: str, serial: str = "abc") -> None:
+    shown = PeerCertificate(device_id(device), serial, NOW - 10, NOW + 1000)
+    office.certifying.renew(shown, new_key_and_request(device)[1], NOW)
+
+
 def test_a_certificate_of_a_device_that_is_not_enrolled_any_more_renews_nothing(
     office: Office,
 ) -> None:
     serial = office.enrol("a")
     office.fleet.remove("a", "op", NOW)
-    shown = PeerCertificate(device_id("a"), f"{serial:x}", NOW - 10, NOW + 1000)
     with pytest.raises(Forbidden):
-        office.certifying.renew(shown, new_key_and_request("a")[1], NOW)
+        renewed(office, "a", f"{serial:x}")
+
+
+def test_nor_does_one_of_a_device_that_a_store_from_before_does_not_know(office: Office) -> None:
+    with pytest.raises(Forbidden):
+        renewed(office, "a")
+
+
+def test_nor_one_of_a_device_that_came_by_itself(office: Office) -> None:
+    by_itself = Fleet(office.database, DeviceSettings(needs_enrolment=False))
+    by_itself.record([("a", PresenceChange(online=True))], NOW)
+    with pytest.raises(Forbidden):
+        renewed(office, "a")

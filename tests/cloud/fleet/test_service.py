@@ -72,6 +72,7 @@ def test_killed_again_and_again_it_comes_to_the_same(tmp_path: Path, *, is_good:
         assert {device.runs for device in devices} == {NEW if is_good else OLD}
 
 
+@pytest.mark.slow
 def test_a_broker_that_lost_its_memory_is_told_everything_again(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -122,6 +123,7 @@ def counted(process: FleetProcess, name: str) -> float:
 def test_what_devices_send_ends_nothing_and_is_counted(tmp_path: Path) -> None:
     settings = "[ingest]\nbatch_s = 0.05\nper_device_s = 5.0\nper_device_burst = 5\n"
     with fleet(tmp_path, settings) as process, Client(process.broker, "evil") as evil:
+        until(lambda: process.get("/healthz").json["broker"])
         for payload in (b"", b"\xff", b"{", b"null", b"[" * 900, b"x" * 20_000):
             for kind in ("state", "tel", "reported/model", "reported/profile", "reported/secrets"):
                 evil.publish(f"hy/v1/evil/up/{kind}", payload)
@@ -156,6 +158,7 @@ def answers_who_waits_and_ends(process: FleetProcess) -> None:
         assert waits.result(5).json["events"] == []
 
 
+@pytest.mark.slow
 def test_a_stranger_is_nobody_where_devices_are_enrolled(tmp_path: Path) -> None:
     with (
         fleet(tmp_path, "[devices]\nneeds_enrolment = true\n") as process,

@@ -12,14 +12,13 @@ from cloud.fleet.desired_state import Desired, section_of
 from cloud.fleet.device_settings import DeviceSettings
 from cloud.fleet.devices import Fleet
 from cloud.fleet.driving.hand import Command, Hand, Turned
-from cloud.fleet.ingest import _events, _heard
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.parsing import said, whose
+from cloud.fleet.passing_on import events, heard
 from cloud.fleet.rollout_keeping import RolloutSave
 from cloud.fleet.store.database import FleetDatabase
 from cloud.rollouts.documents import ModelSubject, RolloutSpec, RolloutView
-from cloud.rollouts.events import Event, Measured
-from shared.fleet.telemetry import Telemetry
+from cloud.rollouts.events import Event
 from shared.topics import desired as desired_topic
 from simulations.light_devices.behaviour import Behaviour
 from simulations.light_devices.device import LightDevice, Message
@@ -82,14 +81,9 @@ class Region:
         self.database.close()
 
     def hear(self, messages: Sequence[Message]) -> None:
-        heard = [said(*whose(m.topic), m.payload) for m in messages]
-        recorded = self.fleet.record([(one.device, _heard(one)) for one in heard], self.now)
-        self._events += [e for device, one in recorded.accepted for e in _events(device, one)]
-        self._events += [
-            Measured(one.device, one.document)
-            for one in heard
-            if isinstance(one.document, Telemetry)
-        ]
+        batch = [said(*whose(m.topic), m.payload) for m in messages]
+        recorded = self.fleet.record([(one.device, heard(one)) for one in batch], self.now)
+        self._events += events(recorded, batch)
 
     def turn(self, *commands: Command) -> Turned:
         """One tick; a death in it costs what it had not stored."""
@@ -97,8 +91,8 @@ class Region:
         self.hear([device.telemetry(self.now, TICK_S) for device in self.devices])
         turned = Turned()
         try:
-            events, self._events = self._events, []
-            turned = self.hand.turn(events, commands, self.now)
+            waiting, self._events = self._events, []
+            turned = self.hand.turn(waiting, commands, self.now)
             self.fleet.settle(self.now)
         except Killed:
             self.deaths += 1

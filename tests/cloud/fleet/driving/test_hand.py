@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloud.fleet.documents import Baseline
-from cloud.rollouts.documents import Phase, RolloutStatus
+from cloud.rollouts.documents import ModelSubject, Phase, RolloutStatus
 from shared.errors import Conflict, Unavailable, Unknown
 from shared.fleet.desired import DesiredModel
 from shared.fleet.profile import ProfileSettings
@@ -31,6 +31,9 @@ def broken(tmp_path: Path) -> Iterator[Region]:
     made = Region(tmp_path, COUNT, {NEW.version: Behaviour(fault="golden")})
     yield made
     made.close()
+
+
+OLDER = ModelSubject(model=MODEL, version="0.9.0", manifest_sha256="9" * 64)
 
 
 def started(region: Region, **more: object) -> str:
@@ -134,6 +137,17 @@ def test_a_second_rollout_of_the_model_in_the_group_is_refused_at_its_start(regi
     assert region.fleet.rollout("other").status is RolloutStatus.DRAFT
     region.turn()
     assert region.hand.count == 1
+
+
+def test_none_starts_while_devices_of_another_still_go_back(region: Region) -> None:
+    name = started(region, canary=1.0, watch_s=1000.0)
+    for _ in range(5):
+        region.turn()
+    other = region.hand.draft("other", spec(seed="t", subject=OLDER), "an operator", region.now)
+    assert region.tell(name, "undo").undoing
+    with pytest.raises(Conflict, match="being undone"):
+        region.tell(other.id, "start")
+    region.until(name, ROLLED_BACK)
 
 
 def test_a_draft_moves_the_devices_that_are_there_when_it_starts(region: Region) -> None:

@@ -36,12 +36,15 @@ def look(run: Run, now: float) -> None:
         if bad:
             _bad(run, bad[0], now)
             return
-    if run.status is not RolloutStatus.RUNNING:
+    if run.status is not RolloutStatus.RUNNING and not run.asks:
         return
     stage = run.now_stage
     missing = "" if stage.skipped else next(_missing(run, stage, now), "")
     if missing:
         _ask(run, stage, missing, now)
+    elif run.asks:
+        run.status, run.why, run.asks, run.head = RolloutStatus.RUNNING, "", False, True
+        run.note("goes_on", f"{stage.kind} {stage.number}: what was missing has come")
     elif _approved(run):
         _next(run, now)
 
@@ -58,8 +61,8 @@ def _bad(run: Run, one: CriterionView, now: float) -> None:
     run.note("criterion_violated", words)
     if run.spec.on_bad == "undo":
         stop(run, now, words, undo=True)
-    elif run.status is RolloutStatus.RUNNING:
-        run.status, run.why, run.head = RolloutStatus.PAUSED, words, True
+    elif run.status is RolloutStatus.RUNNING or run.asks:
+        run.status, run.why, run.asks, run.head = RolloutStatus.PAUSED, words, False, True
 
 
 def _seen(one: CriterionView) -> str:
@@ -118,7 +121,9 @@ def _cut(run: Run, stage: Stage) -> int:
 
 
 def _ask(run: Run, stage: Stage, missing: str, now: float) -> None:
-    """After a while a person has to decide."""
+    """After a while a person has to decide; unless what is missing comes after all."""
+    if run.asks:
+        return
     spec = run.spec
     long = {"shadow": spec.shadow_s, "watch": PATIENCE * max(spec.wave_s, spec.watch_s)}.get(
         stage.kind, PATIENCE * spec.wave_s
@@ -132,7 +137,7 @@ def _ask(run: Run, stage: Stage, missing: str, now: float) -> None:
         stage.asked_at = None
         words = f"waits {now - _opened(stage, now):.0f} s for {missing}; a person decides: resume, skip or undo"
         run.note("asks", words)
-        run.status, run.why, run.head = RolloutStatus.PAUSED, words, True
+        run.status, run.why, run.asks, run.head = RolloutStatus.PAUSED, words, True, True
 
 
 def _devices_move(run: Run, stage: Stage) -> bool:

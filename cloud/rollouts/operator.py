@@ -24,6 +24,8 @@ _STATES = {
 def check(run: Run, told: Told, now: float) -> None:
     """Raises `Conflict` in words where it makes no sense now."""
     allowed = _STATES[told.what]
+    if told.what == "pause" and run.asks:
+        return  # it would go on by itself
     if run.status not in allowed:
         raise Conflict(
             f"rollout {run.id} is {run.status.value}; {told.what} needs it "
@@ -61,6 +63,8 @@ def obey(run: Run, told: Told, now: float) -> None:
     by = f"{told.by}: {told.what}" + (f" ({told.comment})" if told.comment else "")
     run.note(f"operator_{told.what}", by)
     stage = run.now_stage
+    if told.what in ("pause", "resume", "skip"):
+        run.asks = False
     match told.what:
         case "start":
             run.status, run.started_at = RolloutStatus.RUNNING, now

@@ -19,7 +19,7 @@ from shared.errors import Malformed
 
 FORMAT: Final = 1
 _PLAIN: Final = (
-    "id", "created_by", "created_at", "undoing", "why", "stage", "attempt", "waits", "started_at",
+    "id", "created_by", "created_at", "undoing", "why", "stage", "attempt", "waits", "asks", "started_at",
     "ended_at", "live_at", "revision", "stepped_at", "heard_at", "listening_since",
 )  # fmt: skip
 

@@ -33,6 +33,8 @@ class Run:
     attempt: int = 1
     waits: bool = False
     """For approval."""
+    asks: bool = False
+    """It paused itself for want of evidence, and goes on when that comes."""
     started_at: float | None = None
     ended_at: float | None = None
     live_at: float | None = None

@@ -10,7 +10,7 @@ _RUNS_IT = frozenset({Phase.COMMITTED, Phase.DONE, Phase.SILENT})
 def stop(run: Run, now: float, why: str, *, undo: bool) -> None:
     """Abort: no further device takes it; with `undo` those that did go back, all at once."""
     run.status, run.undoing, run.why, run.head = RolloutStatus.ABORTED, undo, why, True
-    run.waits = False
+    run.waits = run.asks = False
     run.queue.clear()
     run.note("undo" if undo else "aborted", why or "an operator decided it")
     for member in run.members:

@@ -107,6 +107,24 @@ def test_a_criterion_without_data_neither_opens_nor_stops_but_asks_a_person():
     assert stage.rollout.view(stage.now).stage == 1
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_what_was_missing_lets_it_go_on_unless_somebody_holds_it(held: bool):
+    stage = Stage(10, criteria=("disagreement <= control + 0.02",))
+    for actor in stage.actors.values():
+        actor.audits = 0.0
+    stage.tell("start")
+    stage.play(4 * HOURS, lambda: stage.status is not RolloutStatus.RUNNING)
+    assert stage.status is RolloutStatus.PAUSED
+    if held:
+        stage.tell("pause")
+    for actor in stage.actors.values():
+        actor.audits = 0.3
+    stage.play(HOURS)
+    assert (stage.status is RolloutStatus.PAUSED) == held
+    assert (stage.rollout.view(stage.now).stage == 0) == held
+    assert any("goes_on" in line for line in stage.log) != held
+
+
 def test_a_violated_criterion_cannot_be_skipped():
     stage = Stage(20, model=Model(escalation=0.3), on_bad="pause")
     stage.tell("start")

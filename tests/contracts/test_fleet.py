@@ -1,7 +1,6 @@
 """The fleet's store, on SQLite and on a real PostgreSQL: what is promised, and to who races."""
 
 import multiprocessing
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,53 +53,38 @@ HOSTILE = ["", "a\x00b", "\ud800", "../x", "x" * 10_000, "%", "' OR 1=1", "\n"]
 
 
 @pytest.fixture(scope="module")
-def migrated(tmp_path_factory):
-    """An SQLite file with empty tables: to be copied, for migrations take a while."""
-    file = tmp_path_factory.mktemp("fleet") / "fleet.db"
-    _migrate(f"sqlite:///{file}")
-    return file
-
-
-@pytest.fixture(scope="module")
-def server(postgres):
-    """A database whose tables each test empties."""
-    url = postgres.new_database()
-    _migrate(url)
-    return url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    """An empty database, of each kind in turn."""
-    if request.param == "sqlite":
-        shutil.copy(request.getfixturevalue("migrated"), tmp_path / "fleet.db")
-        return f"sqlite:///{tmp_path / 'fleet.db'}"
-    url = request.getfixturevalue("server")
-    database = FleetDatabase(url)
-    database.write(lambda c: c.execute(sa.text(f"TRUNCATE {', '.join(metadata.tables)}")))
-    database.close()
-    return url
-
-
-def _migrate(url: str) -> None:
-    database = FleetDatabase(url)
-    database.open()
-    database.close()
-
-
-@contextmanager
-def opened(url: str, **settings: Any) -> Iterator[Fleet]:
-    """The tables are there already (`url`)."""
-    database = FleetDatabase(url)
-    try:
-        yield Fleet(database, DeviceSettings(**{"needs_enrolment": False, **settings}))
-    finally:
+def databases(tmp_path_factory, postgres):
+    """One of each kind for all tests: a new one would compile every statement anew."""
+    urls = {
+        "sqlite": f"sqlite:///{tmp_path_factory.mktemp('fleet') / 'fleet.db'}",
+        "postgresql": postgres.new_database(),
+    }
+    found = {kind: FleetDatabase(url) for kind, url in urls.items()}
+    for database in found.values():
+        database.open()
+    yield {kind: (urls[kind], database) for kind, database in found.items()}
+    for database in found.values():
         database.close()
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def at(request, databases):
+    """Of each kind in turn the URL and the database, with empty tables."""
+    url, database = databases[request.param]
+    # of so few rows quicker than TRUNCATE
+    database.write(lambda c: [c.execute(table.delete()) for table in metadata.tables.values()])
+    return url, database
+
+
+@contextmanager
+def opened(at: tuple[str, FleetDatabase], **settings: Any) -> Iterator[Fleet]:
+    """As a process that comes and goes has it."""
+    yield Fleet(at[1], DeviceSettings(**{"needs_enrolment": False, **settings}))
+
+
 @pytest.fixture
-def fleet(url):
-    with opened(url) as it:
+def fleet(at):
+    with opened(at) as it:
         yield it
 
 
@@ -186,8 +170,8 @@ def test_copies_and_older_reports_are_counted_and_change_nothing(fleet):
     assert fleet.device("a").model == model(6)
 
 
-def test_a_stranger_is_refused_where_enrolment_is_needed(url):
-    with opened(url, needs_enrolment=True) as fleet:
+def test_a_stranger_is_refused_where_enrolment_is_needed(at):
+    with opened(at, needs_enrolment=True) as fleet:
         found = fleet.record([("a", Seen()), ("b\x00", Seen())], NOW)
         assert (found.refused, found.strangers) == ({"unknown device": 2}, {"a", "b\x00"})
         assert fleet.ids() == []
@@ -199,8 +183,8 @@ def test_a_device_with_a_name_that_is_none_is_no_device(fleet, name):
     assert fleet.counts() == (0, 0)
 
 
-def test_there_is_room_for_so_many_devices(url):
-    with opened(url, devices_max=2) as fleet:
+def test_there_is_room_for_so_many_devices(at):
+    with opened(at, devices_max=2) as fleet:
         found = fleet.record([(name, Seen()) for name in ("a", "b", "c", "a")], NOW)
         assert (found.new, found.refused) == (("a", "b"), {"no room": 1})
         assert fleet.ids() == ["a", "b"]
@@ -213,9 +197,9 @@ def test_hostile_words_in_a_report_are_kept_as_they_are(fleet):
     assert fleet.facts()[0].arch == ""
 
 
-def test_a_flapping_device_is_quarantined_for_a_time(url):
+def test_a_flapping_device_is_quarantined_for_a_time(at):
     presence = PresenceSettings(changes_max=2, window_s=100, quarantine_s=50)
-    with opened(url, presence=presence) as fleet:
+    with opened(at, presence=presence) as fleet:
         for n in range(3):
             found = fleet.record([("a", PresenceChange(n % 2 == 0))], NOW + n)
             assert found.quarantined == ()
@@ -406,8 +390,8 @@ def test_a_group_that_cannot_be_is_refused(fleet, group, words):
         fleet.put_group(group, "ann", NOW)
 
 
-def test_there_is_room_for_so_many_groups(url):
-    with opened(url, groups_max=2) as fleet:
+def test_there_is_room_for_so_many_groups(at):
+    with opened(at, groups_max=2) as fleet:
         fleet.put_group(Group(name="g", selector="x"), "ann", NOW)
         with pytest.raises(Overloaded, match="2 groups"):
             fleet.put_group(Group(name="h", selector="x"), "ann", NOW)
@@ -495,8 +479,8 @@ def _token(fleet: Fleet, **values: Any) -> tuple[str, str]:
     return shown.id, shown.secret
 
 
-def test_a_token_enrols_one_device(url):
-    with opened(url, needs_enrolment=True) as fleet:
+def test_a_token_enrols_one_device(at):
+    with opened(at, needs_enrolment=True) as fleet:
         fleet.put_group(Group(name="lyon", selector="site=lyon"), "ann", NOW)
         token = _token(fleet, labels={"site": "lyon"})
         fleet.use_token(*token, "a", NOW + 1, _certificate("ab"))
@@ -552,8 +536,8 @@ def test_a_device_that_is_enrolled_anew_counts_its_reports_from_the_beginning(fl
     assert fleet.record([("a", model(1, "1.1.0"))], NOW).refused == {}
 
 
-def test_the_bounds_of_tokens_and_certificates(url):
-    with opened(url, tokens_max=2, certificates_max=2, certificates_kept_s=10) as fleet:
+def test_the_bounds_of_tokens_and_certificates(at):
+    with opened(at, tokens_max=2, certificates_max=2, certificates_kept_s=10) as fleet:
         _token(fleet)
         _token(fleet)
         with pytest.raises(Overloaded, match="2 tokens"):
@@ -585,12 +569,12 @@ def test_orders_get_generations_of_each_device_and_section(fleet):
     assert fleet.device("a").desired_model.generation == 4
 
 
-def test_what_the_broker_does_not_have_yet_is_known_after_a_crash(url):
-    with opened(url) as fleet:
+def test_what_the_broker_does_not_have_yet_is_known_after_a_crash(at):
+    with opened(at) as fleet:
         came(fleet, "a", "b")
         orders = fleet.order([("a", order_of("1.1.0")), ("b", order_of("1.1.0"))], NOW)
         fleet.published([("a", "model", 1)])
-    with opened(url) as fleet:
+    with opened(at) as fleet:
         assert fleet.unpublished() == orders[1:]
         fleet.order([("b", order_of("2.0.0"))], NOW)
         fleet.published([("b", "model", 1)])  # the word for the one before comes late
@@ -795,15 +779,15 @@ def test_of_operators_that_start_rollouts_at_once_one_wins(fleet):
     assert len(fleet.rollouts("running")) == 1
 
 
-def test_of_processes_that_start_rollouts_at_once_one_wins(url):
-    with opened(url) as fleet:
+def test_of_processes_that_start_rollouts_at_once_one_wins(at):
+    with opened(at) as fleet:
         came(fleet, "a")
         for n in range(2):
             fleet.save_rollout(view(f"r{n}", "draft"), b"", queued("a"), now=NOW)
         spawn = multiprocessing.get_context("spawn")
         start, outcomes = spawn.Barrier(2), spawn.Queue()
         processes = [
-            spawn.Process(target=_start_one, args=(url, n, start, outcomes)) for n in range(2)
+            spawn.Process(target=_start_one, args=(at[0], n, start, outcomes)) for n in range(2)
         ]
         for process in processes:
             process.start()
@@ -815,13 +799,15 @@ def test_of_processes_that_start_rollouts_at_once_one_wins(url):
 
 
 def _start_one(url: str, n: int, start: Any, outcomes: Any) -> None:
-    with opened(url) as fleet:
-        start.wait(60)
-        outcomes.put(_outcome(lambda: fleet.save_rollout(view(f"r{n}"), b"", now=NOW)))
+    database = FleetDatabase(url)
+    fleet = Fleet(database, DeviceSettings())
+    start.wait(60)
+    outcomes.put(_outcome(lambda: fleet.save_rollout(view(f"r{n}"), b"", now=NOW)))
+    database.close()
 
 
-def test_ended_rollouts_make_room_for_new_ones(url):
-    with opened(url, rollouts_max=10) as fleet:
+def test_ended_rollouts_make_room_for_new_ones(at):
+    with opened(at, rollouts_max=10) as fleet:
         came(fleet, "a")
         for n in range(10):
             status = "succeeded" if n < 2 else "draft"
@@ -835,8 +821,8 @@ def test_ended_rollouts_make_room_for_new_ones(url):
             fleet.rollout_devices("r0")
 
 
-def test_an_aborted_rollout_makes_room_once_it_keeps_nobody_any_more(url):
-    with opened(url, rollouts_max=10) as fleet:
+def test_an_aborted_rollout_makes_room_once_it_keeps_nobody_any_more(at):
+    with opened(at, rollouts_max=10) as fleet:
         fleet.put_group(Group(name="lyon", selector="site=lyon"), "ann", NOW)
         for n in range(10):
             fleet.save_rollout(view(f"r{n}", group="lyon"), b"", now=NOW)
@@ -857,8 +843,8 @@ def test_a_rollout_of_a_group_that_is_not_here(fleet):
 # The log
 
 
-def test_the_log_keeps_the_newest_lines(url):
-    with opened(url, events_max=100) as fleet:
+def test_the_log_keeps_the_newest_lines(at):
+    with opened(at, events_max=100) as fleet:
         fleet.record([(f"d{n:03}", Seen()) for n in range(250)], NOW)
         assert fleet.head() == 100  # of one transaction, the last hundred
         fleet.label("d000", {"a": "b"}, "ann", NOW)

@@ -18,7 +18,7 @@ from tests.contracts.test_fleet import NOW, baseline, model, order_of, queued, v
 DEVICES = ("a", "b", "c")
 VERSIONS = ("1.0.0", "1.1.0", "2.0.0")
 GROUPS = ("all", "lyon", "paris")
-SEEDS = range(20)
+SEEDS = range(12)
 ACTIONS = 60
 ORDERED = 2
 """Devices of a rollout that have their order; the others wait."""

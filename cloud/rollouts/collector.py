@@ -179,8 +179,8 @@ def _count(
             one.moved(_scaled(grown, share), counted, history)
 
 
-def _scaled(counts: Sequence[int], share: float) -> list[int]:
-    return list(counts) if share >= 1 else [int(count * share) for count in counts]
+def _scaled(counts: Sequence[int], share: float) -> Sequence[int]:
+    return counts if share >= 1 else [int(count * share) for count in counts]
 
 
 def _name(run: Run, member: Member, meter: Meter, more: int, seconds: float) -> None:

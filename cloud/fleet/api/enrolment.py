@@ -109,6 +109,9 @@ class EnrolmentRoutes:
             raise
         self._metrics.enrolled.inc()
         self._control.changed()
+        known = await asyncio.to_thread(self._control.fleet.device, asked.device)
+        if any(one.revoked_at is not None for one in known.certificates):
+            self._control.certificates_revoked()  # the broker's rules shut it out until then
         return _fresh(answer)
 
     async def _renew(self, request: web.Request) -> web.Response:

@@ -15,7 +15,8 @@ from typing import Final
 from cloud.fleet.devices import Fleet
 from cloud.fleet.driving.commands import Verb
 from cloud.fleet.driving.events import Pending
-from cloud.fleet.driving.hand import Command, Hand, Turned
+from cloud.fleet.driving.hand import Hand
+from cloud.fleet.driving.step import Command, Turned
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.settings import Driving
 from cloud.rollouts.documents import (

@@ -5,14 +5,14 @@ failed. Blocking; used by one thread at a time (`driver.py`).
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from cloud.fleet.desired_state import Desired
 from cloud.fleet.devices import Fleet
 from cloud.fleet.documents import Device
-from cloud.fleet.driving.commands import Verb, order, restored
-from cloud.fleet.driving.targets import kept_out, targets
+from cloud.fleet.driving.commands import order, restored
+from cloud.fleet.driving.step import Command, Step, Turned
+from cloud.fleet.driving.targets import events_of, targets
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.rollout_keeping import RolloutSave
 from cloud.rollouts.documents import (
@@ -22,20 +22,14 @@ from cloud.rollouts.documents import (
     RolloutView,
 )
 from cloud.rollouts.events import (
-    Came,
-    Changes,
     Event,
     Note,
     Order,
     Removed,
-    Reported,
     Restore,
-    Returned,
-    SetBaseline,
     Target,
     Ticked,
     Told,
-    Went,
 )
 from cloud.rollouts.machine import Rollout
 from shared.errors import Conflict, HybridgeError, Unavailable
@@ -44,61 +38,6 @@ log = logging.getLogger(__name__)
 
 _PAGE: Final = 1000
 _ACTIVE: Final = (RolloutStatus.RUNNING, RolloutStatus.PAUSED)
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """An operator's, for one rollout; `revision`: what he saw last, if he said."""
-
-    rollout: str
-    verb: Verb
-    by: str
-    comment: str
-    revision: int | None
-
-
-@dataclass(slots=True)
-class Turned:
-    """What a turn came to."""
-
-    views: list[RolloutView] = field(default_factory=list)
-    """Of the rollouts that changed."""
-    answers: list[RolloutView | HybridgeError] = field(default_factory=list)
-    """To each command."""
-    wrote: bool = False
-    ordered: bool = False
-    ended: bool = False
-    """Some let go of their devices."""
-
-
-@dataclass(slots=True)
-class _Step:
-    """What a rollout's steps in one turn came to."""
-
-    orders: dict[str, Order | Restore] = field(default_factory=dict)
-    """The last one of each device."""
-    notes: list[Note] = field(default_factory=list)
-    devices: dict[str, None] = field(default_factory=dict)
-    head: bool = False
-    sets_baseline: bool = False
-    starts: bool = False
-    """Its devices take the place of the draft's."""
-
-    def add(self, changes: Changes) -> None:
-        self.devices.update(dict.fromkeys(changes.devices))
-        self.head = self.head or changes.head
-        for command in changes.commands:
-            match command:
-                case Order() | Restore():
-                    self.orders[command.device] = command
-                case SetBaseline():
-                    self.sets_baseline = True
-                case Note():
-                    self.notes.append(command)
-
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.orders or self.notes or self.devices or self.head or self.sets_baseline)
 
 
 class Hand:
@@ -162,7 +101,7 @@ class Hand:
         rollout = self._rollouts.get(name) or self._read(name)
         told = Told(command.verb, command.by, command.comment)
         rollout.check(told, now)
-        step = _Step()
+        step = Step()
         if command.verb == "start":
             self._check_alone(rollout)
             # its devices, and what they have, are fixed now and not when the draft was made
@@ -189,7 +128,7 @@ class Hand:
                 )
 
     def _step(self, name: str, events: Sequence[Event], turned: Turned, now: float) -> None:
-        rollout, step, count = self._rollouts[name], _Step(), 0
+        rollout, step, count = self._rollouts[name], Step(), 0
         members = self._devices_of[name]
         for event in events:
             if isinstance(event, Ticked | Told) or event.device in members:
@@ -204,7 +143,7 @@ class Hand:
         except HybridgeError as error:  # it is read from the store again
             log.warning("rollout_not_stored", extra={"rollout": name, "why": str(error)})
 
-    def _save(self, rollout: Rollout, step: _Step, turned: Turned, now: float, actor: str) -> None:
+    def _save(self, rollout: Rollout, step: Step, turned: Turned, now: float, actor: str) -> None:
         view = rollout.view(now)
         began = time.monotonic()
         try:
@@ -300,7 +239,7 @@ class Hand:
         for device in self._devices(""):
             if device.id in missing:
                 missing.discard(device.id)
-                yield from _events_of(device)
+                yield from events_of(device)
         for name in sorted(missing):
             yield Removed(name, "removed")
 
@@ -309,16 +248,6 @@ class Hand:
         while after is not None:
             page, after = self._fleet.devices(selector, after, _PAGE)
             yield from page
-
-
-def _events_of(device: Device) -> Iterable[Event]:
-    why = kept_out(device)
-    yield Returned(device.id) if why is None else Removed(device.id, why)
-    if device.presence.since is not None:
-        yield Came(device.id) if device.presence.online else Went(device.id)
-    for report in (device.model, device.profile):
-        if report is not None:
-            yield Reported(device.id, report)
 
 
 def _place_of(rollout: Rollout) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from cloud.fleet.desired_state import Desired
 from cloud.fleet.documents import Device, ProfileRef
 from cloud.fleet.driving.commands import NO_PROFILE, profile_before
 from cloud.rollouts.documents import ModelSubject, ProfileSubject, RolloutSpec
-from cloud.rollouts.events import Removed, Target
+from cloud.rollouts.events import Came, Event, Removed, Reported, Returned, Target, Went
 from shared.fleet.desired import DesiredProfile
 
 
@@ -32,10 +32,15 @@ def kept_out(device: Device) -> str | None:
     return None
 
 
-def removed(device: Device) -> Removed | None:
-    """What a rollout is told about a device that it may not move any more."""
+def events_of(device: Device) -> Iterator[Event]:
+    """What the store has of a device, as events: what a rollout knows already changes nothing."""
     why = kept_out(device)
-    return None if why is None else Removed(device.id, why)
+    yield Returned(device.id) if why is None else Removed(device.id, why)
+    if device.presence.since is not None:
+        yield Came(device.id) if device.presence.online else Went(device.id)
+    for report in (device.model, device.profile):
+        if report is not None:
+            yield Reported(device.id, report)
 
 
 def _of_model(subject: ModelSubject, device: Device) -> Iterator[Target]:

@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 from cloud.fleet.desired_state import Desired, section_of
 from cloud.fleet.device_settings import DeviceSettings
 from cloud.fleet.devices import Fleet
-from cloud.fleet.driving.hand import Command, Hand, Turned
+from cloud.fleet.driving.hand import Hand
+from cloud.fleet.driving.step import Command, Turned
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.parsing import said, whose
 from cloud.fleet.passing_on import events, heard

@@ -23,11 +23,15 @@ _INSTALLS: Final = frozenset(
 def listen(run: Run, now: float, *, heard: bool) -> None:
     """Called at every step, before anything else."""
     gap = _gap(run)
-    if now - run.stepped_at > gap or (heard and now - run.heard_at > gap):
+    again = heard and now - run.heard_at > gap
+    if again or now - run.stepped_at > gap:
         run.listening_since = now
     if heard:
         run.heard_at = now
     run.stepped_at = now
+    if again:  # deadlines that waited for the link are near now
+        for member in run.members:
+            run.look_at(member, due(run, member))
 
 
 def _gap(run: Run) -> float:

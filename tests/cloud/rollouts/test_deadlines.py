@@ -85,7 +85,7 @@ def test_silence_of_the_region_itself_is_nobodys_fault():
     record = stage.rollout.to_record()
     devices = [stage.rollout.device_record(one) for one in stage.in_order()]
     stage.rollout = Rollout.from_record(record, devices)
-    stage.now += 7200
+    stage.now += 86_400
     stage.step(Ticked())
     assert Phase.SILENT not in {one.phase for one in stage.rollout.devices()}
     stage.play(1000)
@@ -109,9 +109,12 @@ def test_a_link_that_comes_back_gives_everybody_time():
     for actor in stage.actors.values():
         actor.deaf = True
     stage.play(3600)
-    stage.came(stage.in_order()[9])
-    stage.step(Ticked())
+    for name in stage.in_order()[5:]:
+        stage.actors[name].deaf = False
+    stage.play(870)
     assert Phase.SILENT not in {one.phase for one in stage.rollout.devices()}
+    stage.play(120)
+    assert {stage.phase(one) for one in stage.in_order()[:5]} == {Phase.SILENT}
 
 
 def test_what_silences_the_control_too_is_not_the_version_s_fault():
@@ -248,6 +251,47 @@ def test_a_fallback_after_it_was_done_is_a_failure():
     assert found is not None
     assert found.phase is Phase.ROLLED_BACK
     assert "runs 1.0.0 again" in found.why
+
+
+def test_a_report_that_comes_late_or_of_another_attempt_changes_nothing():
+    stage = started()
+    first = stage.in_order()[0]
+    actor = stage.actors[first]
+    early = actor.report(DevicePhase.REJECTED)
+    stage.step(Reported(first, actor.report(DevicePhase.DOWNLOADING)))
+    stage.step(Reported(first, early))
+    assert stage.phase(first) is Phase.DOWNLOADING
+    stage.step(Reported(first, actor.report(DevicePhase.REJECTED)))
+    stage.tell("retry")
+    stage.step(Ticked())
+    assert stage.phase(first) is Phase.ORDERED
+    stage.step(Reported(first, actor.report(DevicePhase.REJECTED, attempt=1)))
+    stage.step(Reported(first, actor.report(DevicePhase.REJECTED, attempt=2, rollout="r0")))
+    assert stage.phase(first) is Phase.ORDERED
+    stage.step(Reported(first, actor.report(DevicePhase.ACCEPTED, attempt=2)))
+    assert stage.phase(first) is Phase.ACCEPTED
+
+
+def test_a_stage_ends_when_its_last_device_has_and_not_before():
+    stage = started(wave_s=60.0)
+    last = stage.in_order()[4]
+    stage.actors[last].stage = ""
+    stage.step(Reported(last, stage.actors[last].report(DevicePhase.DOWNLOADING)))
+    stage.play(3600)
+    view = stage.rollout.view(stage.now)
+    assert view.stage == 0
+    assert view.stages[0].waits_for == "1 devices that are under way: 1 downloading"
+    stage.actors[last].stage = "live"
+    stage.play(120)
+    assert stage.rollout.view(stage.now).stage == 1
+
+
+def test_a_stage_ends_with_enough_samples_and_not_before():
+    stage = started(wave_s=60.0, samples_min=100_000)
+    stage.play(600)
+    view = stage.rollout.view(stage.now)
+    assert view.stage == 0
+    assert "samples on the new version" in view.stages[0].waits_for
 
 
 def test_who_is_away_takes_no_place_of_those_that_install():

@@ -50,7 +50,9 @@ def model_draft(
         phase, why = DevicePhase.FAILED, refused
         generation, rollout, attempt = desired.generation, desired.rollout, desired.attempt
     return ReportedModel(
-        sequence=0, at=0, generation=generation, rollout=rollout, attempt=attempt, phase=phase,
+        sequence=0, at=0, generation=generation,
+        rollout=None if asked is None else asked.rollout,
+        attempt=0 if asked is None else asked.attempt, rollout=rollout, attempt=attempt, phase=phase,
         model=model, version=view.active.version, manifest_sha256=view.active.manifest_sha256,
         variant=variant[:40], candidate=None if view.candidate is None else view.candidate.version,
         why=why[:_WHY_CHARS], golden_failed=view.golden_failed and phase == DevicePhase.REJECTED,
@@ -62,6 +64,9 @@ def profile_draft(kept: Kept) -> ReportedProfile:
     applied, generation = kept.applied, kept.profile_generation
     if pending(kept):
         generation = 0 if applied is None else applied.generation
+    asked = next(
+        (p for p in (kept.profile, applied) if p is not None and p.generation == generation), None
+    )
     return ReportedProfile(
         sequence=0, at=0, generation=generation,
         name=None if applied is None else applied.name,

@@ -89,6 +89,15 @@ def test_a_profile_that_was_refused_is_told_apart_from_the_one_in_force() -> Non
     assert (said.applied, said.why) == (False, "no such threshold")
 
 
+def test_a_profile_is_reported_under_the_rollout_that_asked_for_it() -> None:
+    one, two = profile(1), profile(2).model_copy(update={"rollout": "r-2", "attempt": 3})
+    refused = Kept(profile=two, profile_generation=2, profile_why="no", applied=one)
+    said = profile_draft(refused)
+    assert (said.rollout, said.attempt, said.version) == ("r-2", 3, 1)
+    said = profile_draft(replace(refused, profile_generation=4))  # one that could not be read
+    assert (said.generation, said.rollout, said.attempt) == (4, None, 0)
+
+
 def test_a_profile_that_is_yet_to_be_applied_is_not_reported() -> None:
     one, two = profile(1), profile(2)
     kept = Kept(profile=two, profile_generation=2, applied=one)

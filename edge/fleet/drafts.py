@@ -50,9 +50,7 @@ def model_draft(
         phase, why = DevicePhase.FAILED, refused
         generation, rollout, attempt = desired.generation, desired.rollout, desired.attempt
     return ReportedModel(
-        sequence=0, at=0, generation=generation,
-        rollout=None if asked is None else asked.rollout,
-        attempt=0 if asked is None else asked.attempt, rollout=rollout, attempt=attempt, phase=phase,
+        sequence=0, at=0, generation=generation, rollout=rollout, attempt=attempt, phase=phase,
         model=model, version=view.active.version, manifest_sha256=view.active.manifest_sha256,
         variant=variant[:40], candidate=None if view.candidate is None else view.candidate.version,
         why=why[:_WHY_CHARS], golden_failed=view.golden_failed and phase == DevicePhase.REJECTED,
@@ -69,6 +67,8 @@ def profile_draft(kept: Kept) -> ReportedProfile:
     )
     return ReportedProfile(
         sequence=0, at=0, generation=generation,
+        rollout=None if asked is None else asked.rollout,
+        attempt=0 if asked is None else asked.attempt,
         name=None if applied is None else applied.name,
         version=0 if applied is None else applied.version,
         sha256=None if applied is None else applied.sha256,

@@ -86,7 +86,7 @@ class Reading(Part):
         """Its name."""
         return self._read_one(
             lambda c: (
-                row.group_name
+                str(row.group_name)
                 if is_device(device) and (row := device_rows.row_of(c, device)) is not None
                 else None
             ),

@@ -72,13 +72,12 @@ class Uplink:
         self._stray = Strays(counters, journal.now).count
         self._outbox = Outbox(journal, quota, self._sender, on_final, counters, self._stray)
         self._timer: asyncio.TimerHandle | None = None
-        self._courier = Courier()
         self._passenger: Passenger | None = None
         self.on_cloud: Callable[[Pending, CloudAnswer, float], None] = lambda *_: None
         """Is told each answer of the cloud, and when its sample came by the agent's clock."""
         self._topic = topics.escalations(terms.device)
         self._expiry_s = math.ceil(terms.limits.answer_timeout_s)  # then it is sent again
-        self._settings = link
+        self._settings, self._courier = link, Courier()
         self._link = self._opened()
 
     def _opened(self, *more: str) -> Link:

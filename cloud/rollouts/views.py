@@ -28,13 +28,14 @@ def _stage(run: Run, place: int, stage: Stage, now: float) -> StageView:
     first, end = (0, cuts) if stage.kind == "watch" else (max(0, live), max(0, live) + 1)
     phases = run.standing.of(first, end)
     done = phases.get(Phase.DONE, 0)
+    moving = INSTALLING | {Phase.ORDERED, Phase.COMMITTED, Phase.UNDOING}
     if stage.kind == "shadow":
         done += phases.get(Phase.STAGED, 0) + phases.get(Phase.COMMITTED, 0)
-    installing = INSTALLING - ({Phase.STAGED} if stage.kind == "shadow" else set())
+        moving -= {Phase.STAGED, Phase.COMMITTED}
     return StageView(
         kind=stage.kind, number=stage.number, devices=stage.end - stage.first, done=done,
         failed=sum(phases.get(one, 0) for one in FAILED),
-        in_flight=sum(phases.get(one, 0) for one in installing | {Phase.ORDERED}),
-        left=phases.get(Phase.LEFT, 0), opened_at=stage.opened_at, ended_at=stage.ended_at,
+        in_flight=sum(phases.get(one, 0) for one in moving),
+        left=phases.get(Phase.LEFT, 0) + phases.get(Phase.UNDONE, 0), opened_at=stage.opened_at, ended_at=stage.ended_at,
         waits_for=waits_for(run, now) if place == run.stage else "",
     )  # fmt: skip

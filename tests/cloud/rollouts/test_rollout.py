@@ -77,6 +77,21 @@ def test_no_order_reaches_beyond_the_open_stage():
         assert set(stage.orders) <= set(order[:reach])
 
 
+@pytest.mark.parametrize("model", [Model(), Model(failed=1.0)], ids=["good", "bad"])
+def test_a_stage_counts_every_device_that_was_ordered(model: Model):
+    """Done, under way, failed or left: who waits for its order is what remains."""
+    stage = Stage(4, canary=1.0, waves=(1.0,), model=model)
+    stage.tell("start")
+    for _ in range(12):
+        for actor in stage.actors.values():
+            stage.act(actor)
+            view = stage.rollout.view(stage.now)
+            shown = view.stages[0]
+            counted = shown.done + shown.in_flight + shown.failed + shown.left
+            assert shown.devices - counted == view.phases.get("queued", 0), view.phases
+        stage.play(30)
+
+
 def test_success_is_never_recorded_while_the_old_version_runs():
     """It says committed, and names the new version, but another manifest."""
     stage = Stage(4, canary=0.5)

@@ -2,6 +2,7 @@
 view and the time, gives what `rich` prints.
 """
 
+import re
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+_NUMBER: Final = re.compile(r"\d[\d.,]*")
 ENDS: Final = frozenset({RolloutStatus.ABORTED, RolloutStatus.ROLLED_BACK, RolloutStatus.SUCCEEDED})
 _STATUS_STYLE: Final = {
     RolloutStatus.DRAFT: "dim", RolloutStatus.RUNNING: "cyan", RolloutStatus.PAUSED: "yellow",
@@ -130,7 +132,7 @@ def earliest_end_s(view: RolloutView, now: float) -> float | None:
 
 
 def summary(view: RolloutView) -> str:
-    """One line without the time: another one says that something changed."""
+    """One line, without the time."""
     parts = [f"{view.id} {state_text(view)}"]
     if (at := present(view)) is not None and not is_over(view):
         done, in_flight, failed, queued, left = counts(at)
@@ -146,6 +148,14 @@ def summary(view: RolloutView) -> str:
     if view.why:
         parts.append(view.why)
     return cell("; ".join(parts))
+
+
+def change_in(view: RolloutView) -> str:
+    """Another one: there is something to say. What a stage counts down or up by itself is nothing new."""
+    waiting = waits_for(view)
+    return (
+        summary(view).replace(cell(waiting), _NUMBER.sub("", waiting)) if waiting else summary(view)
+    )
 
 
 def draw(view: RolloutView, now: float, look: Look = WIDE, note: str = "") -> "Group":

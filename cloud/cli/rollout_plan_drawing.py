@@ -22,9 +22,10 @@ def draw(plan: RolloutPlan) -> "Group":
     spec = plan.spec
     where = f"group {spec.group}" + (f" ({spec.selector})" if spec.selector else "")
     head = Text(cell(f"{subject_text(spec)} -> {where}: {plan.devices:,} devices"), "bold")
+    head.append("\n")
     head.append(
         cell(
-            f"\nseed {spec.seed}, risk {percent(spec.risk)} over all looks, "
+            f"seed {spec.seed}, risk {percent(spec.risk)} over all looks, "
             f"bad evidence: {spec.on_bad}"
             + (
                 f", only within {', '.join(spec.window)} of each device's day"
@@ -38,9 +39,11 @@ def draw(plan: RolloutPlan) -> "Group":
     for stage in plan.stages:
         stages.add_row(
             _name(stage), f"{stage.count:,}", _opens(stage), cell(_which(stage)),
-            cell("; ".join(stage.needs)),
+            "\n".join(cell(need) for need in stage.needs),
         )  # fmt: skip
-    criteria = Text("stops at: " + cell("; ".join(spec.criteria)))
+    asked = [need for stage in plan.stages for need in stage.needs]
+    bounds = [one for one in spec.criteria if any(need.startswith(one) for need in asked)]
+    criteria = Text("stops where it is surely violated: " + cell("; ".join(bounds) or "nothing"))
     warnings = [Text(cell(f"warning: {one}"), "yellow") for one in plan.warnings]
     return Group(head, stages, criteria, *warnings)
 

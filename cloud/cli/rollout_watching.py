@@ -105,15 +105,16 @@ class _Lines:
         self._is_lost = False
 
     def show(self, view: "RolloutView") -> None:
-        from cloud.cli.rollout_drawing import summary
+        from cloud.cli.rollout_drawing import change_in, summary
 
         if self._is_lost:
             say("the fleet answers again")
             self._is_lost = False
         now = summary(view) if self._output is Format.TABLE else tree_of(view)
-        if now == self._last:
+        last = change_in(view) if self._output is Format.TABLE else now
+        if last == self._last:
             return
-        self._last = now
+        self._last = last
         match self._output:
             case Format.TABLE:
                 typer.echo(f"{moment(time.time())} {now}")

@@ -6,6 +6,7 @@ from rich.console import Console, RenderableType
 from cloud.cli import rollout_plan_drawing
 from cloud.cli.rollout_drawing import (
     Look,
+    change_in,
     draw,
     earliest_end_s,
     interval_text,
@@ -17,7 +18,7 @@ from cloud.cli.rollout_drawing import (
     waits_for,
 )
 from cloud.cli.rollout_gauge import PLAIN
-from cloud.rollouts.documents import PlannedStage, RolloutPlan, RolloutStatus
+from cloud.rollouts.documents import PlannedStage, RolloutPlan, RolloutStatus, RolloutView
 from tests.cloud.cli.rollout_views import CRITERIA, HOUR, NOW, STAGES, profile_spec, spec, view
 
 LOOK = Look(PLAIN)
@@ -161,12 +162,33 @@ def test_a_plan_says_who_moves_when_and_on_what_evidence() -> None:
     drawn = text(rollout_plan_drawing.draw(plan))
     assert "fashion-edge 1.4.0 -> group lyon: 50 devices" in drawn
     assert "only within 22:00-05:00 of each device's day" in drawn
+    assert drawn.splitlines()[0].rstrip() == "fashion-edge 1.4.0 -> group lyon: 50 devices"
     (canary,) = lines_with("canary ", drawn)[:1]
     assert "at once" in canary
     assert "cam-1, cam-2, cam-3" in canary
-    assert "3 devices done; 500 samples" in canary
+    assert "3 devices done" in canary
+    assert lines_with("500 samples", drawn)
     (wave,) = lines_with("wave 1", drawn)
     assert "after 1 h, if a person approves" in wave
     assert "and 41 more" in wave
     assert "warning: a canary of 3 devices sees little" in drawn
     assert "golden_failures <= 0" in drawn
+
+
+def test_a_countdown_is_no_change() -> None:
+    def waiting(words: str, **stage: int) -> RolloutView:
+        canary = STAGES[1].model_copy(update={"waits_for": words, **stage})
+        return view(stages=(STAGES[0], canary, *STAGES[2:]))
+
+    first = change_in(waiting("time to gather evidence: 3596 s more"))
+    assert first == change_in(waiting("time to gather evidence: 3594 s more"))
+    assert first != change_in(waiting("samples on the new version: 12 of 500"))
+    assert first != change_in(waiting("time to gather evidence: 3594 s more", done=4, in_flight=0))
+
+
+def test_a_plan_says_only_what_its_stages_ask_for() -> None:
+    stages = (PlannedStage(kind="canary", number=1, count=1, devices=("cam-1",), earliest_s=0,
+                           needs=("silent <= 0.05 (share of devices)",)),)  # fmt: skip
+    plan = RolloutPlan(spec=profile_spec("camera", 3), devices=1, stages=stages)
+    (said,) = lines_with("surely violated", text(rollout_plan_drawing.draw(plan)))
+    assert said.split(": ")[1].strip() == "silent <= 0.05"

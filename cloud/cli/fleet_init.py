@@ -53,7 +53,7 @@ def init(
     rows = [(str(one),) for one in made]
     show(tree, output, lambda out: grid(out, "Made", ("file",), rows))
     say(f"WARNING: {folder}/devices-ca/ makes devices: whoever reads it can be any of them")
-    say(f"keys/*.key are API keys: give each to whom is that, and delete it here: {folder}/keys")
+    say(f"keys/*.key are API keys: hand each to its owner, then delete it here: {folder}/keys")
     say(f"next: hybridge-cloud fleet --config {folder / 'fleet.toml'}")
 
 

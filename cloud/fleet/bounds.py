@@ -1,6 +1,7 @@
 """What texts from operators may be, before they go into the store and onto terminals. Pure."""
 
 import re
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,6 +21,11 @@ _DEVICE: Final = TypeAdapter[str](DeviceName)
 def shown(text: str) -> str:
     """As messages may repeat it."""
     return repr(text[:80])
+
+
+def utc_text(at: float) -> str:
+    """Unix seconds as people read them."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def checked_words(text: str, what: str, least: int = 0) -> str:

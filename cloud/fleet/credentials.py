@@ -4,7 +4,7 @@ import secrets
 
 from sqlalchemy import Connection
 
-from cloud.fleet.bounds import checked_actor, checked_labels, shown
+from cloud.fleet.bounds import checked_actor, checked_labels, shown, utc_text
 from cloud.fleet.documents import Certificate, EnrolmentToken
 from cloud.fleet.identity.enrolment import Presented, admit, new_token
 from cloud.fleet.part import Part, device_row, grouping_of, in_words
@@ -149,5 +149,5 @@ class Credentials(Part):
                 "enrol it anew when that is mended"
             )
         identity_rows.add_certificate(connection, device, certificate)
-        words = f"{certificate.serial}, until {certificate.not_after:.0f}"
+        words = f"{certificate.serial}, until {utc_text(certificate.not_after)}"
         self.log(connection, now, Line("certificate", "device", words, device))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
-from cloud.fleet.bounds import is_device
+from cloud.fleet.bounds import is_device, utc_text
 from cloud.fleet.heard import DeviceState, Heard, Refusal, Report, hear
 from cloud.fleet.part import Part, grouping_of
 from cloud.fleet.selector import Facts
@@ -103,7 +103,7 @@ class Recording(Part):
 
     def _note_quarantine(self, device: str, state: DeviceState, work: _Batch) -> None:
         work.quarantined.append(device)
-        until = f"{state.quarantined_until or 0:.0f}"
+        until = utc_text(state.quarantined_until or 0.0)
         words = f"{state.quarantine_why}: time {state.presence.strikes}, until {until}"
         work.lines.append(Line("quarantined", "fleet", words, device))
 

@@ -18,7 +18,7 @@ from shared.errors import Conflict
 
 SERVICE_DAYS: Final = 730.0
 """`renew` gives new ones; until then nobody at the region has to think of them for two years."""
-_KEYS: Final = "# API keys of the fleet: hybridge key add keys.jsonl NAME --role operate\n"
+_KEYS: Final = "# API keys of the fleet: hybridge key add keys.jsonl NAME --role operator\n"
 
 
 def create(

@@ -30,7 +30,7 @@ tls_key = {below(at.key("server"))}
 devices_ca = {below(at.devices_certificate)}
 
 [gateway]
-key_file = {below(at.keys)}   # hybridge key add keys.jsonl NAME --role operate
+key_file = {below(at.keys)}   # hybridge key add keys.jsonl NAME --role operator
 
 [broker]
 url = "mqtts://{named}:{inner}"

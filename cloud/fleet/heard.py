@@ -103,10 +103,11 @@ def _presence(
 
 
 def _begins_anew(report: Report, last: LastReport, now: float) -> bool:
-    """A device whose disk was made anew counts from the beginning; its clock says that it is later.
+    """A device whose disk was made anew counts from the beginning; its clock says that it is later
+    (a copy has the same time). It may have counted no further than that before.
     Of a clock that is wrong nobody knows: then it takes a new enrolment, or a removal.
     """
-    return report.sequence < last.sequence and last.at < report.at <= now + CLOCK_AHEAD_S
+    return report.sequence <= last.sequence and last.at < report.at <= now + CLOCK_AHEAD_S
 
 
 def _report(state: DeviceState, report: Report, now: float) -> DeviceState | Refusal:

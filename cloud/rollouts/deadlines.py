@@ -15,6 +15,7 @@ from cloud.rollouts.run import Run
 
 QUIET: Final = 2.0
 """A device that had so many times fewer samples than it used to have in that time hangs."""
+NOT_BACK: Final = "did not say within"
 _INSTALLS: Final = frozenset(
     {Phase.ACCEPTED, Phase.DOWNLOADING, Phase.VERIFIED, Phase.TRIAL, Phase.STAGED}
 )
@@ -22,9 +23,8 @@ _INSTALLS: Final = frozenset(
 
 def listen(run: Run, now: float, *, heard: bool) -> None:
     """Called at every step, before anything else."""
-    gap = _gap(run)
-    again = heard and now - run.heard_at > gap
-    if again or now - run.stepped_at > gap:
+    again = heard and now - run.heard_at > gap(run)
+    if again or now - run.stepped_at > gap(run):
         run.listening_since = now
     if heard:
         run.heard_at = now
@@ -34,7 +34,8 @@ def listen(run: Run, now: float, *, heard: bool) -> None:
             run.look_at(member, due(run, member))
 
 
-def _gap(run: Run) -> float:
+def gap(run: Run) -> float:
+    """Seconds without a step, or a word, that are no chance."""
     return run.spec.silence_s / 4
 
 
@@ -65,7 +66,7 @@ def _install_due(run: Run, member: Member) -> float:
 def _silent_at(run: Run, member: Member) -> float:
     heard = member.since if member.heard_at is None else member.heard_at
     at = max(heard, run.listening_since) + run.spec.silence_s
-    nobody = run.stepped_at - run.heard_at > _gap(run)
+    nobody = run.stepped_at - run.heard_at > gap(run)
     return at + run.spec.device_timeout_s if nobody else at  # not for ever: they may all be broken
 
 
@@ -92,7 +93,7 @@ def _late(run: Run, member: Member, now: float) -> None:
                 f"did not take its order within {spec.start_timeout_s:.0f} s; it may come back",
             )  # fmt: skip
         case Phase.UNDOING:
-            why = f"did not say within {spec.device_timeout_s:.0f} s that it went back"
+            why = f"{NOT_BACK} {spec.device_timeout_s:.0f} s that it went back"
             run.note("not_undone", f"{member.device} {why}", member.device)
             run.move(member, Phase.TIMED_OUT, now, why)
         case Phase.COMMITTED | Phase.DONE if _silent_at(run, member) <= now:

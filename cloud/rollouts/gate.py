@@ -92,17 +92,26 @@ def _missing(run: Run, stage: Stage, now: float) -> Iterator[str]:
         if samples < spec.shadow_samples:
             yield f"samples in shadow: {samples} of {spec.shadow_samples}"
     elif stage.kind == "watch":
-        left = _opened(stage, now) + spec.watch_s - now
+        left = _ends(stage, opened + spec.watch_s) - now
         if left > 0:
             yield f"the watch's end, in {left:.0f} s"
     else:
-        if begun + spec.wave_s > now:
-            yield f"time to gather evidence: {begun + spec.wave_s - now:.0f} s more"
+        left = _ends(stage, begun + spec.wave_s) - now
+        if left > 0:
+            yield f"time to gather evidence: {left:.0f} s more"
         if stage.samples < spec.samples_min:
             yield f"samples on the new version: {stage.samples} of {spec.samples_min}"
+    if now - run.heard_at > spec.silence_s:
+        yield f"a word of any device: none for {now - run.heard_at:.0f} s"
     for one, view in zip(run.criteria, run.judged, strict=False):
         if view.verdict != "holds" and _asked(one.measure.stage, stage):
             yield f"{one.text}: {view.verdict}" + (f" ({view.words})" if view.words else "")
+
+
+def _ends(stage: Stage, at: float) -> float:
+    """Later by what nobody saw."""
+    at += stage.unseen_s
+    return at if stage.ends_after is None else max(at, stage.ends_after)
 
 
 def _opened(stage: Stage, now: float) -> float:

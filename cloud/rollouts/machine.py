@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from cloud.rollouts import records, views
+from cloud.rollouts.clock import kept, missed
 from cloud.rollouts.collector import measured
 from cloud.rollouts.deadlines import due, expire, listen
 from cloud.rollouts.documents import (
@@ -24,6 +25,7 @@ from cloud.rollouts.events import (
     Changes,
     Event,
     Measured,
+    Order,
     Removed,
     Reported,
     Returned,
@@ -36,7 +38,7 @@ from cloud.rollouts.gate import look
 from cloud.rollouts.making import new_run
 from cloud.rollouts.member import Member
 from cloud.rollouts.operator import check, obey
-from cloud.rollouts.orders import order, release
+from cloud.rollouts.orders import release, there_again
 from cloud.rollouts.reports import finish, heard_again, reported
 from cloud.rollouts.run import Run
 from cloud.rollouts.stages import FAILED
@@ -93,10 +95,12 @@ class Rollout:
     def step(self, event: Event, now: float) -> Changes:
         """Never raises for what devices send; a copy of an event changes nothing."""
         run = self._run
-        now = max(now, run.stepped_at)
         run.out, run.touched, run.head = [], {}, False
+        now = kept(run, now)
         if self.lives:
-            listen(run, now, heard=isinstance(event, Reported | Measured | Came | Went))
+            heard = isinstance(event, Reported | Measured | Came | Went)
+            missed(run, now, heard=heard)
+            listen(run, now, heard=heard)
         self._take(event, now)
         return Changes(
             tuple(run.out),
@@ -134,7 +138,7 @@ class Rollout:
                 if (member := run.index.get(event.device)) and member.removed:
                     member.removed = False
                     run.touch(member)
-                    self._again(member, now)
+                    self._again(member, now, gone=True)
             case _:
                 assert_never(event)
 
@@ -176,17 +180,26 @@ class Rollout:
             run.look_at(member, due(run, member))
         ended(run, now)
 
-    def _again(self, member: Member, now: float) -> None:
-        """It had left, and is there: it is ordered (again) when its stage is open."""
+    def _again(self, member: Member, now: float, *, gone: bool = False) -> None:
+        """It had left, and is there. Its order is still out, unless it was `gone`: then it is
+        ordered again as any other, when its stage, its window and the rollout let it.
+        """
         run = self._run
         if not run.active or member.phase is not Phase.LEFT:
             return
-        if member.ordered:
-            order(run, member, now)
+        if member.ordered and not gone:
+            there_again(run, member, now)
+            return
+        if member.ordered and member.runs_new:
+            # what is retained for it may have gone with it
+            run.out.append(Order(member.device, member.ordered, member.attempt))
+            there_again(run, member, now)
             return
         run.move(member, Phase.QUEUED, now, "came back")
         if member.place < run.reached:
             run.enqueue(member, opens_at(run.hours, member.zone, now))
+            if run.status is RolloutStatus.RUNNING:
+                release(run, now)
 
     def _removed(self, member: Member, why: str, now: float) -> None:
         run = self._run

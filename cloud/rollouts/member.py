@@ -41,6 +41,8 @@ class Member:
     """By its newest report."""
     sequence: int = -1
     """Of its newest report."""
+    reported_at: float = 0.0
+    """When that was made, by the device's clock."""
     golden: bool = False
     """Its golden samples failed."""
     silences: int = 0
@@ -66,7 +68,7 @@ class Member:
                 self.device, self.place, self.cut, self.stage, self.before, self.before_sha256,
                 self.zone, self.phase.value, self.attempt, self.since, self.why, self.ordered,
                 self.taken_at, self.opens_at, self.heard_at, self.online, self.removed,
-                self.runs_new, self.sequence, self.golden, self.silences, self.samples,
+                self.runs_new, self.sequence, self.reported_at, self.golden, self.silences, self.samples,
                 self.failures, self.meter.to_list() if self.meter else None,
             ],
             separators=(",", ":"),

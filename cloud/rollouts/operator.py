@@ -68,7 +68,7 @@ def obey(run: Run, told: Told, now: float) -> None:
     match told.what:
         case "start":
             run.status, run.started_at = RolloutStatus.RUNNING, now
-            run.listening_since = run.heard_at = now
+            run.listening_since = run.heard_at = run.stepped_at = now
             open_stage(run, now)
         case "pause":
             run.status, run.why = RolloutStatus.PAUSED, f"by {told.by}"

@@ -58,6 +58,23 @@ def order(run: Run, member: Member, now: float) -> None:
     run.look_at(member, now)
 
 
+def there_again(run: Run, member: Member, now: float) -> None:
+    """A device that had left is there, and its order still out. What it runs already it need not
+    take again; an order that is for the shadow turns live as those of others do.
+    """
+    if member.runs_new:
+        run.move(member, Phase.COMMITTED, now, "came back")
+        run.look_at(member, now)
+        return
+    if member.ordered == "live" or run.now_stage.kind == "shadow":
+        order(run, member, now)
+        return
+    member.taken_at = None
+    run.move(member, Phase.ORDERED, now, "came back")
+    run.enqueue(member, opens_at(run.hours, member.zone, now))
+    run.look_at(member, now)
+
+
 def enqueue_stage(run: Run, now: float, *, all_open: bool = False) -> None:
     """Its devices wait for their window from now on; with `all_open` those of earlier stages, too."""
     stage = run.now_stage

@@ -10,10 +10,12 @@ from typing import Final
 from cloud.rollouts import collector
 from cloud.rollouts.documents import Phase, RolloutStatus
 from cloud.rollouts.member import Member
-from cloud.rollouts.orders import order, restore
+from cloud.rollouts.orders import restore, there_again
 from cloud.rollouts.run import Run
 from shared.fleet.reported import DevicePhase, ReportedModel, ReportedProfile
 
+CLOCK_AHEAD_S: Final = 300.0
+"""By so much a device's clock may be ahead and still be asked which of two reports is later."""
 SILENCES_MAX: Final = 3
 """A device that was silent so often does not come back: it is not the network each time."""
 _UNDER_WAY: Final = {
@@ -38,13 +40,13 @@ _ON_IT: Final = frozenset({Phase.COMMITTED, Phase.DONE, Phase.SILENT})
 
 
 def reported(run: Run, member: Member, report: ReportedModel | ReportedProfile, now: float) -> None:
-    if report.sequence <= member.sequence:
+    if report.sequence <= member.sequence and not _begins_anew(member, report, now):
         return
     named, sha256, words = _runs(run, report)
     if named is None:
         return  # about another model
     run.touch(member)
-    member.sequence = report.sequence
+    member.sequence, member.reported_at = report.sequence, min(report.at, now + CLOCK_AHEAD_S)
     member.runs_new = named and sha256 == run.sha256
     if run.undoing or run.status is RolloutStatus.ROLLED_BACK:
         _going_back(run, member, report, now)
@@ -54,8 +56,9 @@ def reported(run: Run, member: Member, report: ReportedModel | ReportedProfile, 
     ours = isinstance(report, ReportedProfile) or (
         report.rollout == run.id and report.attempt == member.attempt
     )
-    if member.phase is Phase.LEFT and ours:
-        order(run, member, now)
+    takes_it = member.phase is Phase.QUEUED and isinstance(report, ReportedModel)
+    if (takes_it or member.phase is Phase.LEFT) and ours:
+        there_again(run, member, now)
     if named and sha256 != run.sha256 and member.phase in _OPEN | _ON_IT:
         run.move(member, Phase.FAILED, now, f"says {run.name}, runs {sha256 or 'nothing'}")
     elif member.phase in _ON_IT and not member.runs_new:
@@ -64,6 +67,12 @@ def reported(run: Run, member: Member, report: ReportedModel | ReportedProfile, 
         _model(run, member, report, words, now)
     elif isinstance(report, ReportedProfile):
         _profile(run, member, report, now)
+
+
+def _begins_anew(member: Member, report: ReportedModel | ReportedProfile, now: float) -> bool:
+    """As the fleet's store has it (`cloud/fleet/heard.py`): a device whose disk was made anew."""
+    later = member.reported_at < report.at <= now + CLOCK_AHEAD_S
+    return report.sequence <= member.sequence and later
 
 
 def _runs(run: Run, report: ReportedModel | ReportedProfile) -> tuple[bool | None, str | None, str]:

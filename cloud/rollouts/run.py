@@ -142,7 +142,7 @@ class Run:
     def took(self, member: Member, now: float) -> None:
         """It runs the new version from now on: the clock of its stage begins again."""
         for stage in (self.stages[member.stage], self.now_stage):
-            stage.took_at = now
+            stage.took_at, stage.unseen_s = now, 0.0
 
     def busy_again(self, member: Member) -> None:
         """Its order turned from shadow to live, which `is_busy` depends on."""

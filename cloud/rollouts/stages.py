@@ -34,6 +34,10 @@ class Stage:
     """When waiting for evidence began (again): it asks a person after a while."""
     samples: int = 0
     """Live inferences of the cohort on the new version since it opened."""
+    unseen_s: float = 0.0
+    """Seconds since it opened, or since a device took the version last, in which nobody looked."""
+    ends_after: float | None = None
+    """After such a gap it lasts until then at least, so that who fell silent meanwhile is seen."""
     approved: bool = False
     skipped: bool = False
 

@@ -1,5 +1,6 @@
 """The ends that are no success: devices stay as they are, or go back. Pure."""
 
+from cloud.rollouts.deadlines import NOT_BACK
 from cloud.rollouts.documents import Phase, RolloutStatus
 from cloud.rollouts.orders import restore
 from cloud.rollouts.run import Run
@@ -34,4 +35,6 @@ def ended(run: Run, now: float) -> None:
         run.status, run.undoing, run.ended_at, run.head = (
             RolloutStatus.ROLLED_BACK, False, now, True,
         )  # fmt: skip
-        run.note("rolled_back", f"every device that was reached is back: {run.why}")
+        lost = sum(one.runs_new or one.why.startswith(NOT_BACK) for one in run.members)
+        words = f"all but {lost} devices, which did not say so," if lost else "every device reached"
+        run.note("rolled_back", f"back: {words}: {run.why}")

@@ -24,6 +24,7 @@ from cloud.cli.model import model
 from cloud.cli.profile import profile
 from cloud.cli.registry import registry
 from cloud.cli.rollout import rollout
+from cloud.cli.simulate import simulate
 from shared.errors import HybridgeError
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ app.add_typer(model, name="model")
 app.add_typer(profile, name="profile")
 app.add_typer(registry, name="registry")
 app.add_typer(rollout, name="rollout")
+app.add_typer(simulate, name="simulate")
 
 
 def main() -> None:

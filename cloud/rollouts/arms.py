@@ -196,8 +196,8 @@ class Evidence:
     def levels(self) -> tuple[Level, Level, Level]:
         return self.escalation, self.disagreement, self.failures
 
-    def allowed(self, meter: Meter, wanted: int, *, cohort: bool) -> int:
-        """How many more samples of this device may count."""
+    def allowed(self, meter: Meter, wanted: int, *, cohort: bool, alone: bool) -> int:
+        """How many more samples of this device may count; `alone`: there are no others to come."""
         own = (meter.cohort if cohort else meter.history)[SAMPLES]
         total, devices = (
             (self.cohort[SAMPLES], self.cohort_devices)
@@ -205,7 +205,10 @@ class Evidence:
             else (self.control[SAMPLES], self.control_devices)
         )
         others = devices - (own > 0)
-        most = SHARE_TIMES * (total - own) // others if others else wanted + own
+        if others:
+            most = SHARE_TIMES * (total - own) // others
+        else:
+            most = wanted + own if alone else 0
         return max(0, min(wanted, max(SHARE_FLOOR, most) - own))
 
     def count_cohort(self, meter: Meter, change: Sequence[int]) -> None:

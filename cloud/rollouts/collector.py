@@ -158,7 +158,8 @@ def _count(
         member.failures += change[FAILED]
     if first and arm == "control":
         change = _scaled(change, min(1.0, SHARE_FLOOR / max(1, wanted)))
-    allowed = evidence.allowed(meter, change[SAMPLES], cohort=arm == "cohort")
+    alone = (run.reached if arm == "cohort" else len(run.members)) <= 1
+    allowed = evidence.allowed(meter, change[SAMPLES], cohort=arm == "cohort", alone=alone)
     if allowed < change[SAMPLES]:
         change = _scaled(change, allowed / change[SAMPLES])
     share = change[SAMPLES] / wanted if wanted else 1.0

@@ -198,3 +198,32 @@ def test_a_device_is_done_after_its_samples_and_its_failures_do_not_count():
     assert stage.phase(canary(stage)) is Phase.COMMITTED
     counted(stage, telemetry(6, 71, failed=21))
     assert stage.phase(canary(stage)) is Phase.DONE
+
+
+@pytest.mark.parametrize("arm", ["cohort", "control"])
+def test_who_reports_first_of_several_may_not_fill_the_evidence(arm: str):
+    """There is nobody to compare with yet, which is when a flood would say most."""
+    stage = Stage(5, canary=0.4, done_samples=100_000)
+    stage.tell("start")
+    stage.step(Ticked())
+    stage.now += 1
+    commit(stage)
+    stage.now += 100
+    if arm == "cohort":
+        assert counted(stage, telemetry(5, 400_000)) == SHARE_FLOOR
+    else:
+        reports = telemetry(5, 100, OLD), telemetry(6, 400_000, OLD)
+        counted(stage, reports[0], device=stage.in_order()[3])
+        stage.now += 100
+        counted(stage, reports[1], device=stage.in_order()[3])
+        assert control(stage) == SHARE_FLOOR
+
+
+def test_a_canary_of_one_counts_in_full():
+    stage = Stage(5, canary=0.2, done_samples=100_000)
+    stage.tell("start")
+    stage.step(Ticked())
+    stage.now += 1
+    commit(stage)
+    stage.now += 100
+    assert counted(stage, telemetry(5, 400_000)) == 400_000

@@ -11,7 +11,7 @@ from cloud.fleet.broker_memory import OWN_NAME, BrokerMemory
 from cloud.fleet.device_settings import PresenceSettings
 from cloud.fleet.parsing import State, said, whose
 from cloud.fleet.presence import PresenceState, changed
-from cloud.rollouts.documents import ModelSubject, RolloutSpec
+from cloud.rollouts.documents import ModelSubject, RolloutSpec, RolloutStatus
 from cloud.rollouts.events import (
     Came,
     Event,
@@ -62,6 +62,8 @@ class Surroundings:
     presence: PresenceSettings
     on_wire: bool
     tick_s: float
+    keeps: bool
+    """Rollouts are written down. False: nobody kills this one, so nobody would read them."""
 
 
 class Control:
@@ -106,8 +108,8 @@ class Control:
         }  # fmt: skip
         self._around.record("created", name, made)
         self.rollouts[name] = rollout
-        self._writes.heads[name] = rollout.to_record()
-        self._writes.rows[name] = {t.device: rollout.device_record(t.device) for t in targets}
+        self._touched[name] = {target.device: None for target in targets}
+        self._heads[name] = None
         return rollout
 
     def tell(self, name: str, what: Told, now: float) -> bool:
@@ -267,11 +269,27 @@ class Control:
     def _settle(self) -> None:
         """What no rollout holds gets what its group has."""
         for device in self._unsettled:
-            held = any(rollout.holds(device) for rollout in self.rollouts.values())
-            desk.settle(self._store, self._writes, device, held=held)
+            desk.settle(self._store, self._writes, device, held=self.holds(device))
         self._unsettled.clear()
 
+    def holds(self, device: str) -> bool:
+        """Whether a rollout decides: one that lives, or an aborted one whose order is the newest,
+        until the group has something else (`cloud/fleet/store/rollout_rows.py`, `parking`).
+        """
+        desired = desk.desired_of(self._store, self._writes, device)
+        ordered_by = None if desired is None else desired.rollout
+        for rollout in reversed(self.rollouts.values()):
+            if rollout.status is RolloutStatus.SUCCEEDED:
+                return False
+            if rollout.holds(device) and (rollout.lives or rollout.id == ordered_by):
+                return True
+        return False
+
     def _persist(self) -> None:
+        if not self._around.keeps:
+            self._touched.clear()
+            self._heads.clear()
+            return
         for name in self._heads:
             self._writes.heads[name] = self.rollouts[name].to_record()
         for name, touched in self._touched.items():

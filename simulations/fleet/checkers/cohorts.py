@@ -14,9 +14,12 @@ class Cohorts(Watcher):
         self._agenda = agenda
         self._places: dict[str, dict[str, int]] = {}
         self._first: dict[str, int] = {}
+        self._known: dict[str, Rollout] = {}
 
     def stepped(self, rollout: Rollout, changes: Changes) -> None:
-        if rollout.id not in self._places:
+        if self._known.get(rollout.id) is not rollout:
+            # made anew: what a kill lost was never stored, and nobody got an order
+            self._known[rollout.id] = rollout
             self._places[rollout.id] = _places(rollout)
             # the shadow has the canary's devices
             self._first[rollout.id] = min(self._places[rollout.id].values())
@@ -33,7 +36,9 @@ class Cohorts(Watcher):
             self._same(rollout, device)
 
     def restored(self, rollout: Rollout) -> None:
-        before = self._places.get(rollout.id)
+        before = self._places.get(rollout.id) if rollout.id in self._known else None
+        if before is not None:
+            self._known[rollout.id] = rollout
         if before is not None and _places(rollout) != before:
             raise self.broken(f"{rollout.id} has other devices or another order after a restart")
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from cloud.rollouts.documents import ModelSubject
 from simulations.fleet.checkers.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ class Evidence(Watcher):
         rollout = world.rollout
         if rollout is None:
             return
-        traffic, version = world.traffic, world.begun
+        assert isinstance(rollout.spec.subject, ModelSubject)
+        # by its own version: a kill may have lost the one that was begun last
+        traffic, version = world.traffic, world.around.index[rollout.spec.subject.version]
         bounds = {
             "inference_failures": int(
                 traffic.done[:, version].sum() + traffic.failed[:, version].sum()

@@ -43,7 +43,7 @@ class Liveness(Watcher):
         if row is None or row.desired is None:
             raise self.broken(f"{device.id} is here, and nothing was ordered for it")
         baseline = world.store.baseline()
-        held = any(rollout.holds(device.id) for rollout in world.rollouts)
+        held = world.control is not None and world.control.holds(device.id)
         if row.desired.version != baseline.version and not held:
             raise self.broken(f"{device.id} should have {row.desired.version}, not the baseline")
         if device.state.followed != row.desired.generation:

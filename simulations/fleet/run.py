@@ -1,5 +1,6 @@
 """One simulation from its name to its outcome."""
 
+import gc
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from simulations.fleet.checkers.success import Success
 from simulations.fleet.checkers.versions import Versions
 from simulations.fleet.checkers.watcher import Watcher
 from simulations.fleet.sampling import Samples
-from simulations.fleet.scenarios import Scenario
+from simulations.fleet.scenarios import Scenario, sized
 from simulations.fleet.telemetry import ESCALATION_BYTES
 from simulations.fleet.trace import Trace
 from simulations.fleet.world import World
@@ -97,6 +98,7 @@ def simulate(
     """
     if not 1 <= devices <= DEVICES_MAX:
         raise Malformed(f"devices: {devices}; between 1 and {DEVICES_MAX:,} can be simulated")
+    scenario = sized(scenario, devices)
     began, samples = time.perf_counter(), Samples()
     watchers: list[Watcher] = []
     with ExitStack() as stack:
@@ -117,7 +119,12 @@ def simulate(
         watchers.append(exposed)
         if checked:
             watchers.extend(checkers(world))
-        world.run()
+        gc.collect()
+        gc.freeze()  # a fleet lives as long as its run; looking through it each time is a third of it
+        try:
+            world.run()
+        finally:
+            gc.unfreeze()
     return Ran(_outcome(world, exposed, time.perf_counter() - began), samples)
 
 

@@ -1,6 +1,6 @@
 """What may be simulated, by name. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
@@ -40,8 +40,6 @@ class Scenario:
     storm: Storm = field(default_factory=Storm)
     telemetry_s: float = 300.0
     tick_s: float = 5.0
-    commit_s: float = 0.0
-    """Least seconds between two commits; 0: every tick commits."""
     before_s: float = 600.0
     """From the start of the devices to that of the rollout."""
     horizon_s: float = 12 * HOUR
@@ -125,6 +123,19 @@ _MIX: Final = (
     "slower",
     "flaky",
 )
+
+
+LARGE: Final = 10_000
+
+
+def sized(scenario: Scenario, devices: int) -> Scenario:
+    """For fleets over `LARGE` devices: they report each half hour, the region looks each 30 s and
+    watches for half an hour, or a run would take ten times as long and show the same.
+    """
+    if devices <= LARGE:
+        return scenario
+    spec = scenario.spec.model_copy(update={"silence_s": 2 * HOUR, "watch_s": 0.5 * HOUR})
+    return replace(scenario, spec=spec, telemetry_s=0.5 * HOUR, tick_s=30.0, settle_s=600.0)
 
 
 def candidates(scenario: Scenario, rng: Random) -> tuple[Traits, ...]:

@@ -4,12 +4,16 @@ Made without validation, which costs more than all the rest of a simulated devic
 wire" sends every document as bytes and reads it back, which validates it.
 """
 
+from typing import Any, TypeVar
+
 import numpy as np
 
+from shared.fleet.document import Document
 from shared.fleet.telemetry import CONFIDENCE_BINS, Health, InputSketch, Shadow, Tally, Telemetry
 from simulations.fleet.models import MODEL
 from simulations.fleet.traffic import CLASSES, COUNTS, PAIRS, Traffic
 
+_D = TypeVar("_D", bound=Document)
 _HEALTH, _INPUTS = Health(), InputSketch()
 ESCALATION_BYTES = 900
 """Of one escalated or audited sample: 28 x 28 bytes and its envelope."""
@@ -30,26 +34,47 @@ def telemetry(
     """`traffic` must have run the device to now; `at` is in Unix seconds by the device's clock."""
     counts = dict(zip(COUNTS, traffic.counts[device].tolist(), strict=True))
     sent = counts["escalated"] + counts["audited"]
-    tally = Tally.model_construct(
-        model=MODEL,
-        version=traffic.traits[traffic.model[device]].version,
-        started=started,
-        latency=tuple(traffic.latency[device].tolist()),
-        confidence=_rows(traffic.confidence[device]),
-        **counts,
+    tally = _made(
+        Tally,
+        {
+            "model": MODEL,
+            "version": traffic.traits[traffic.model[device]].version,
+            "started": started,
+            **counts,
+            "latency": tuple(traffic.latency[device].tolist()),
+            "confidence": _rows(traffic.confidence[device]),
+        },
     )
-    return Telemetry.model_construct(
-        boot=boot,
-        sequence=sequence,
-        at=at,
-        uptime_s=uptime_s,
-        interval_s=interval_s,
-        tally=tally,
-        shadow=_shadow(traffic, device, shadow_started),
-        inputs=_INPUTS,
-        health=Health.model_construct(published_bytes=sent * ESCALATION_BYTES) if sent else _HEALTH,
-        losses={},
+    return _made(
+        Telemetry,
+        {
+            "boot": boot,
+            "sequence": sequence,
+            "at": at,
+            "uptime_s": uptime_s,
+            "interval_s": interval_s,
+            "tally": tally,
+            "shadow": _shadow(traffic, device, shadow_started),
+            "inputs": _INPUTS,
+            "health": _made(
+                Health, {**_HEALTH.__dict__, "published_bytes": sent * ESCALATION_BYTES}
+            ),
+            "losses": {},
+        },
     )
+
+
+def _made(kind: type[_D], values: dict[str, Any]) -> _D:
+    """As `model_construct` with every member given, at a fifth of its time."""
+    made = kind.__new__(kind)
+    for name, value in (
+        ("__dict__", values),
+        ("__pydantic_fields_set__", set(values)),
+        ("__pydantic_extra__", None),
+        ("__pydantic_private__", None),
+    ):
+        object.__setattr__(made, name, value)
+    return made
 
 
 def _shadow(traffic: Traffic, device: int, started: int) -> Shadow | None:

@@ -80,6 +80,7 @@ class World:
             PresenceSettings(),
             scenario.on_wire,
             scenario.tick_s,
+            scenario.storm.lasts_s > 0,
         )
         self.control: Control | None = Control(self.store, self._control_around)
         self.kills = 0

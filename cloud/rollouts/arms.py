@@ -205,10 +205,8 @@ class Evidence:
             else (self.control[SAMPLES], self.control_devices)
         )
         others = devices - (own > 0)
-        if others:
-            most = SHARE_TIMES * (total - own) // others
-        else:
-            most = wanted + own if alone else 0
+        unlike_others = SHARE_TIMES * (total - own) // max(1, others)
+        most = wanted + own if alone and not others else unlike_others
         return max(0, min(wanted, max(SHARE_FLOOR, most) - own))
 
     def count_cohort(self, meter: Meter, change: Sequence[int]) -> None:

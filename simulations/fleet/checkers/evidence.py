@@ -39,7 +39,8 @@ class Evidence(Watcher):
             if true is None:
                 continue
             share = true / max(1, self._devices - self._liars)
-            most = true + self._liars * (LIAR_FLOOR + int(LIAR_TIMES * share))
+            # liars are among the others by whom each of them is measured
+            most = true + self._liars**2 * (LIAR_FLOOR + int(LIAR_TIMES * share))
             if one.samples > most:
                 raise self.broken(f"{one.text} counts {one.samples} samples of {true}")
 

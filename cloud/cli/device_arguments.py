@@ -14,7 +14,7 @@ DeviceName = Annotated[
     str, typer.Argument(metavar="DEVICE", help="Its name.", autocompletion=devices)
 ]
 Label = Annotated[
-    list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="May repeat.")
+    list[str] | None, typer.Option("--label", "-l", metavar="NAME=VALUE", help="May repeat.")
 ]
 ASSIGNMENTS_MAX = 64
 

@@ -54,7 +54,7 @@ def test_every_command_has_an_example_and_every_example_a_command() -> None:
     assert {of(words) for words in examples()} == set(ALL)
 
 
-PAGES = sorted(PAGE.parent.glob("*.md"))
+PAGES = [PAGE.parents[1] / "README.md", *sorted(PAGE.parent.glob("*.md"))]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,10 @@ def test_an_example_names_options_that_there_are(words: list[str]) -> None:
     known = {name for parameter in command.params for name in parameter.opts}
     used = {word for word in words if re.match(r"--?[a-z]", word)}
     assert used <= known
+    needed = [
+        one.opts for one in command.params if one.required and one.param_type_name == "option"
+    ]
+    assert all(used & set(names) for names in needed), needed
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

@@ -84,6 +84,10 @@ class RolloutKeeping(Part):
 
         return self._database.read(look)
 
+    def parks(self, rollout: str) -> bool:
+        """It was aborted, and its devices stay as they are: nobody gave its group anything since."""
+        return self._database.read(lambda c: bool(_row(c, rollout).parks))
+
     def rollout_record(self, rollout: str) -> bytes:
         def look(connection: Connection) -> bytes:
             _row(connection, rollout)

@@ -102,6 +102,11 @@ class Hand:
         told = Told(command.verb, command.by, command.comment)
         rollout.check(told, now)
         step = Step()
+        if command.verb == "undo" and not rollout.lives and not self._fleet.parks(name):
+            raise Conflict(
+                f"rollout {name} was aborted, and group {rollout.spec.group} was given something else "
+                "since; its devices are moved by a rollout to the version that they should have"
+            )
         if command.verb == "start":
             self._check_alone(rollout)
             # its devices, and what they have, are fixed now and not when the draft was made

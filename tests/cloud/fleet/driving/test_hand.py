@@ -150,6 +150,22 @@ def test_none_starts_while_devices_of_another_still_go_back(region: Region) -> N
     region.until(name, ROLLED_BACK)
 
 
+def test_an_aborted_one_is_not_undone_once_its_group_has_something_else(region: Region) -> None:
+    name = started(region, canary=1.0, watch_s=1000.0)
+    for _ in range(5):
+        region.turn()
+    assert region.tell(name, "abort").status is RolloutStatus.ABORTED
+    baseline = Baseline(version=NEW.version, manifest_sha256=NEW.manifest_sha256)
+    region.fleet.set_baseline("all", MODEL, baseline, "an operator", region.now)
+    region.turn()
+    published = len(region.orders)
+    with pytest.raises(Conflict, match="something else since"):
+        region.tell(name, "undo")
+    region.turn()
+    assert {device.runs for device in region.devices} == {NEW}
+    assert len(region.orders) == published
+
+
 def test_a_draft_moves_the_devices_that_are_there_when_it_starts(region: Region) -> None:
     draft = region.hand.draft("r", spec(), "an operator", region.now)
     region.fleet.quarantine("d00", "it is on a bench", None, "an operator", region.now)

@@ -13,6 +13,7 @@ from cloud.cli.rollout_words import percent, span
 from cloud.rollouts.documents import (
     CriterionView,
     ModelSubject,
+    PlannedStage,
     RolloutSpec,
     RolloutStatus,
     RolloutView,
@@ -68,7 +69,7 @@ def subject_text(spec: RolloutSpec) -> str:
     return f"profile {subject.name} {subject.version}"
 
 
-def stage_text(stage: StageView) -> str:
+def stage_text(stage: PlannedStage | StageView) -> str:
     return f"wave {stage.number}" if stage.kind == "wave" else stage.kind
 
 

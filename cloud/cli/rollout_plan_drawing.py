@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from cloud.cli.output import cell
-from cloud.cli.rollout_drawing import subject_text
+from cloud.cli.rollout_drawing import stage_text, subject_text
 from cloud.cli.rollout_words import percent, span
 from cloud.rollouts.documents import PlannedStage, RolloutPlan
 
@@ -38,7 +38,7 @@ def draw(plan: RolloutPlan) -> "Group":
     stages = Table("stage", "devices", "opens", "which", "asks for")
     for stage in plan.stages:
         stages.add_row(
-            _name(stage), f"{stage.count:,}", _opens(stage), cell(_which(stage)),
+            stage_text(stage), f"{stage.count:,}", _opens(stage), cell(_which(stage)),
             "\n".join(cell(need) for need in stage.needs),
         )  # fmt: skip
     asked = [need for stage in plan.stages for need in stage.needs]
@@ -46,10 +46,6 @@ def draw(plan: RolloutPlan) -> "Group":
     criteria = Text("stops where it is surely violated: " + cell("; ".join(bounds) or "nothing"))
     warnings = [Text(cell(f"warning: {one}"), "yellow") for one in plan.warnings]
     return Group(head, stages, criteria, *warnings)
-
-
-def _name(stage: PlannedStage) -> str:
-    return f"wave {stage.number}" if stage.kind == "wave" else stage.kind
 
 
 def _opens(stage: PlannedStage) -> str:

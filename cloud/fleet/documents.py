@@ -3,7 +3,7 @@
 Sizes are in bytes, times in Unix seconds by the region's clock.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -137,6 +137,3 @@ class FleetEvent(Document):
     device: DeviceName | None = None
     rollout: RolloutId | None = None
     words: Annotated[str, StringConstraints(max_length=1000)]
-
-
-OnOff = Literal["online", "offline"]

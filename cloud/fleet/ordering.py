@@ -10,7 +10,6 @@ from cloud.fleet.documents import Group, Profile
 from cloud.fleet.part import Part, grouping_of, limited
 from cloud.fleet.store import desired_rows, group_rows, rollout_rows, settle_rows
 from cloud.fleet.store.event_rows import Line
-from shared.errors import Malformed
 from shared.fleet.desired import DesiredModel, DesiredProfile, Section
 
 
@@ -49,21 +48,6 @@ class Ordering(Part):
     def forget_published(self) -> int:
         """All desired state is unpublished again, for a broker that lost its memory; how many."""
         return self._database.write(desired_rows.mark_unpublished)
-
-    def all_desired(
-        self, after: tuple[str, str] = ("", ""), limit: int = 1000
-    ) -> tuple[list[tuple[str, Desired]], tuple[str, str] | None]:
-        """A page of all, and after which device and section to go on, None at the end: for a broker
-        that lost its memory.
-        """
-        limit = limited(limit)
-        if any("\x00" in one for one in after):
-            raise Malformed("after: give what the page before gave")
-        page = self._database.read(lambda c: desired_rows.page(c, after, limit + 1))
-        if len(page) <= limit:
-            return page, None
-        device, last = page[limit - 1]
-        return page[:limit], (device, section_of(last))
 
     def _settle(self, connection: Connection, now: float, limit: int) -> list[tuple[str, Desired]]:
         devices = settle_rows.unsettled(connection, limit)

@@ -109,12 +109,6 @@ class Reading(Part):
         """The oldest first, used ones too until their time is over."""
         return self._database.read(identity_rows.tokens)
 
-    def token_record(self, token_id: str) -> tuple[EnrolmentToken, str] | None:
-        """With the SHA-256 of its secret, as `cloud.fleet.identity.enrolment.admit` wants it."""
-        if not (token_id.isascii() and token_id.isalnum()):
-            return None
-        return self._database.read(lambda c: identity_rows.token(c, token_id))
-
     def certificate(self, serial: str) -> tuple[str, Certificate] | None:
         """With the device that it was issued for; `serial` in lower hex without leading zeros."""
         if not (serial.isascii() and serial.isalnum()):

@@ -271,7 +271,7 @@ def test_a_removed_devices_certificates_stay_on_the_list(fleet):
     with pytest.raises(Unknown, match="no device 'a'"):
         fleet.device("a")
     assert list(fleet.revoked_serials()) == ["ab"]
-    assert fleet.all_desired() == ([], None)
+    assert fleet.forget_published() == 0
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -298,7 +298,6 @@ def test_names_from_outside_that_are_none_are_unknown(fleet, name):
     with pytest.raises(Unknown):
         fleet.add_certificate(name, _certificate("ab"), NOW)
     assert fleet.profiles(name) == []
-    assert fleet.token_record(name) is None
     assert fleet.certificate(name) is None
 
 
@@ -583,19 +582,6 @@ def test_what_the_broker_does_not_have_yet_is_known_after_a_crash(at):
         assert fleet.unpublished() == []
         assert fleet.forget_published() == 2
         assert generations(fleet.unpublished()) == [("a", "1.1.0", 1), ("b", "2.0.0", 2)]
-
-
-def test_all_desired_state_comes_in_pages(fleet):
-    came(fleet, "a", "b")
-    fleet.push_profile("cam", 1, ProfileSettings(), "ann", NOW)
-    fleet.set_group_profile("all", ProfileRef(name="cam", version=1), "ann", NOW)
-    fleet.set_baseline("all", "m", baseline("1.1.0"), "ann", NOW)
-    fleet.settle(NOW)
-    page, after = fleet.all_desired(limit=3)
-    rest, end = fleet.all_desired(after, 3)
-    sections = [(device, type(one)) for device, one in [*page, *rest]]
-    assert sections == [(d, kind) for d in "ab" for kind in (DesiredModel, DesiredProfile)]
-    assert end is None
 
 
 def test_newcomers_get_what_their_group_has(fleet):

@@ -5,7 +5,6 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from cloud.fleet.documents import (
-    Baseline,
     Device,
     DeviceName,
     Document,
@@ -123,9 +122,6 @@ class BaselineRequest(Document):
     version: Version
     manifest_sha256: Sha256 | None = None
     """None: the registry knows."""
-
-    def as_baseline(self, sha256: str) -> Baseline:
-        return Baseline(version=self.version, manifest_sha256=sha256)
 
 
 class ProfileRefRequest(ProfileRef):

@@ -4,14 +4,13 @@ TLS has checked that the device CA signed it and that the other end has its key.
 here, by the region's clock (`cloud/fleet/api/tls.py` says why), and whether it was revoked.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from cloud.fleet.identity.enrolment import device_name
-from shared.errors import Forbidden, Malformed, NotTrusted
+from shared.errors import Malformed, NotTrusted
 from shared.ids import DeviceId
 
 
@@ -24,18 +23,6 @@ class PeerCertificate:
     """In hex, as `cloud.fleet.documents.Certificate` has it."""
     not_before: float
     not_after: float
-
-    def check_current(self, now: float, revoked: Collection[str]) -> DeviceId:
-        """The device, if its certificate is good for anything but a renewal now.
-
-        `revoked` are serials. Raises `Forbidden` for one that was revoked, `NotTrusted` for one
-        that has expired.
-        """
-        if self.serial in revoked:
-            raise Forbidden(f"{self.device}: its certificate {self.serial} was revoked")
-        if now >= self.not_after:
-            raise NotTrusted(f"{self.device}: its certificate has expired; renew it")
-        return self.device
 
 
 def peer(der: bytes) -> PeerCertificate:

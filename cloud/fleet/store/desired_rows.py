@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select, tuple_
+from sqlalchemy import Connection, Row, select
 
 from cloud.fleet.desired_state import Desired, section_of
 from cloud.fleet.store import schema as s
@@ -68,14 +68,3 @@ def mark_unpublished(connection: Connection) -> int:
     """All; how many were published."""
     found = connection.execute(s.desired.update().where(_T.published).values(published=False))
     return found.rowcount
-
-
-def page(connection: Connection, after: tuple[str, str], limit: int) -> list[tuple[str, Desired]]:
-    """All, in the order of device and section, from the one after."""
-    query = (
-        select(s.desired)
-        .where(tuple_(_T.device, _T.section) > after)
-        .order_by(_T.device, _T.section)
-        .limit(limit)
-    )
-    return [(row.device, desired_of(row)) for row in connection.execute(query)]

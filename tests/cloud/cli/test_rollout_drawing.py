@@ -150,7 +150,7 @@ def test_a_plan_says_who_moves_when_and_on_what_evidence() -> None:
         stages=(
             PlannedStage(
                 kind="canary", number=0, devices=("cam-1", "cam-2", "cam-3"), count=3,
-                earliest_s=0, needs=("3 devices done", "500 samples"),
+                earliest_s=0, needs=("3 devices done", "500 samples", "golden_failures <= 0 (share)"),
             ),
             PlannedStage(
                 kind="wave", number=1, devices=tuple(f"cam-{n}" for n in range(4, 51)), count=47,
@@ -172,7 +172,8 @@ def test_a_plan_says_who_moves_when_and_on_what_evidence() -> None:
     assert "after 1 h, if a person approves" in wave
     assert "and 41 more" in wave
     assert "warning: a canary of 3 devices sees little" in drawn
-    assert "golden_failures <= 0" in drawn
+    (stops,) = lines_with("surely violated", drawn)
+    assert "golden_failures <= 0" in stops
 
 
 def test_a_countdown_is_no_change() -> None:

@@ -32,6 +32,8 @@ SHARE_FLOOR: Final = 2000
 SHARE_TIMES: Final = 5
 """A device counts at most 2,000 samples, or five times as many as the others on average: one that
 floods, or one camera at a motorway among quiet ones, does not speak for all of them."""
+SHADOW_FLOOR: Final = 200
+"""The same in shadow, where 1,300 pairs may clear a version."""
 
 
 @dataclass(slots=True)
@@ -187,6 +189,8 @@ class Evidence:
     )
     confidence: Histogram = field(default_factory=Histogram)
     shadow: ShadowSums = field(default_factory=ShadowSums)
+    shadow_devices: int = 0
+    """Whose samples count in `shadow`."""
     golden: int = 0
     """Devices whose golden samples failed."""
     changed: bool = True
@@ -204,10 +208,26 @@ class Evidence:
             if cohort
             else (self.control[SAMPLES], self.control_devices)
         )
-        others = devices - (own > 0)
-        unlike_others = SHARE_TIMES * (total - own) // max(1, others)
-        most = wanted + own if alone and not others else unlike_others
-        return max(0, min(wanted, max(SHARE_FLOOR, most) - own))
+        return _room(own, total, devices, wanted, SHARE_FLOOR, alone=alone)
+
+    def count_shadow(self, meter: Meter, change: Sequence[int], *, alone: bool) -> None:
+        """As much of it as one device may say; never more pairs than samples that count."""
+        sums, wanted = self.shadow, change[0]
+        own, own_pairs = meter.shadow_counted
+        most = _room(
+            own, sums.samples, self.shadow_devices, max(wanted, 1), SHADOW_FLOOR, alone=alone
+        )
+        share = most / max(wanted, 1)  # answers may come after the samples that they are to
+        counted = [int(count * share) for count in change[:3]]
+        pairs = sum(change[3:])
+        fit = own + counted[0] - own_pairs
+        share = min(share, fit / pairs) if pairs else share
+        counted += [int(count * share) for count in change[3:]]
+        self.shadow_devices += not own and counted[0] > 0
+        meter.shadow_counted = own + counted[0], own_pairs + sum(counted[3:])
+        for name, more in zip(ShadowSums.__slots__, counted, strict=True):
+            setattr(sums, name, getattr(sums, name) + more)
+        self.changed = True
 
     def count_cohort(self, meter: Meter, change: Sequence[int]) -> None:
         before = meter.cohort
@@ -230,6 +250,30 @@ class Evidence:
             level.stayed(meter, 1)
         _add(self.control, change)
         self.changed = True
+
+
+def _room(own: int, total: int, devices: int, wanted: int, floor: int, *, alone: bool) -> int:
+    """Of `wanted` samples those that may count, of a device that has `own` of the `total` of so
+    many devices.
+    """
+    others = devices - (own > 0)
+    most = SHARE_TIMES * (total - own) // others if others else (wanted + own) * alone
+    return max(0, min(wanted, max(floor, most) - own))
+
+
+def believable(before: Counts, change: Sequence[int]) -> Sequence[int]:
+    """`change`, with no more of anything than samples in all: who lets counts fall and rise again
+    could say otherwise.
+    """
+    after = added(before, change)
+    most = after[SAMPLES]
+    if max(after[ESCALATED], after[AUDITED], after[FAILED]) <= most and (
+        after[DISAGREED] <= after[AUDITED]
+    ):
+        return change
+    fit = [min(count, most) for count in after]
+    fit[DISAGREED] = min(fit[DISAGREED], fit[AUDITED])
+    return [max(0, now - then) for now, then in zip(fit, before, strict=True)]
 
 
 def difference(newer: Sequence[int], older: Sequence[int] | None) -> list[int] | None:

@@ -8,7 +8,7 @@ the next. A device can say what it likes about itself, but only as fast as the r
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from cloud.rollouts.arms import SHARE_FLOOR, ShadowSums, difference
+from cloud.rollouts.arms import SHARE_FLOOR, believable, difference
 from cloud.rollouts.documents import ModelSubject, Phase
 from cloud.rollouts.member import Member
 from cloud.rollouts.meter import BOOTS_KEPT, FAILED, NONE, SAMPLES, Counts, Meter, packed
@@ -102,6 +102,10 @@ def _tally(
     if change[SAMPLES] > limit:
         _name(run, member, meter, change[SAMPLES], seconds)
         change = _scaled(change, limit / change[SAMPLES])
+    if histograms is not None:
+        histograms = (
+            _fitting(histograms[0], change[SAMPLES]), _fitting(histograms[1], change[SAMPLES]),
+        )  # fmt: skip
     _count(run, member, meter, arm, change, histograms, first=first)
     if arm == "control" and telemetry.uptime_s >= 1:
         meter.per_s = tally.samples / telemetry.uptime_s
@@ -135,7 +139,7 @@ def _counts(tally: Tally) -> Counts:
 
 def _histograms(
     run: Run, member: Member, meter: Meter, tally: Tally
-) -> tuple[list[int], list[int]] | None:
+) -> tuple[Sequence[int], Sequence[int]] | None:
     """What they grew by; None where this device's do not count."""
     if not run.in_panel(member):
         return None
@@ -149,7 +153,7 @@ def _histograms(
 
 def _count(
     run: Run, member: Member, meter: Meter, arm: Arm, change: Sequence[int],
-    histograms: tuple[list[int], list[int]] | None, *, first: bool,
+    histograms: tuple[Sequence[int], Sequence[int]] | None, *, first: bool,
 ) -> None:  # fmt: skip
     evidence = run.evidence
     wanted = change[SAMPLES]
@@ -163,6 +167,7 @@ def _count(
     if allowed < change[SAMPLES]:
         change = _scaled(change, allowed / change[SAMPLES])
     share = change[SAMPLES] / wanted if wanted else 1.0
+    change = believable(meter.cohort if arm == "cohort" else meter.history, change)
     if arm == "control":
         evidence.count_control(meter, change, live=run.live_at is not None and not first)
         if histograms is not None:
@@ -182,6 +187,12 @@ def _count(
 
 def _scaled(counts: Sequence[int], share: float) -> Sequence[int]:
     return counts if share >= 1 else [int(count * share) for count in counts]
+
+
+def _fitting(histogram: Sequence[int], samples: int) -> Sequence[int]:
+    """No more in it than samples came: one device could fill everybody's."""
+    total = sum(histogram)
+    return histogram if total <= samples else _scaled(histogram, samples / total)
 
 
 def _name(run: Run, member: Member, meter: Meter, more: int, seconds: float) -> None:
@@ -215,15 +226,11 @@ def _shadow(run: Run, member: Member, meter: Meter, shadow: Shadow, now: float) 
     base = last[1:] if last is not None and counts[0] == last[0] else None
     meter.shadow = counts
     change = difference(counts[1:], base)
-    if change is None or change[1] > change[0] or sum(counts[4:]) > counts[1]:
+    if change is None or max(change[1:3]) > change[0] or sum(counts[4:]) > counts[1]:
         return
     seconds = max(0.0, now - meter.shadow_at)
     meter.shadow_at = now
     if change[0] > RATE_MAX * seconds + BURST:
         _name(run, member, meter, change[0], seconds)
         return
-    sums = run.evidence.shadow
-    names = ShadowSums.__slots__
-    for name, more in zip(names, change, strict=True):
-        setattr(sums, name, getattr(sums, name) + more)
-    run.evidence.changed = True
+    run.evidence.count_shadow(meter, change, alone=run.reached <= 1)

@@ -53,19 +53,21 @@ class Meter:
     """The next report of its tally covers time before it moved."""
     distrusted: bool = False
     """It reported more than any device can do, and was named for it."""
+    shadow_counted: tuple[int, int] = (0, 0)
+    """Samples and answered pairs of its shadow that count."""
 
     def to_list(self) -> list[Any]:
         return [
             self.boot, self.sequence, self.started, self.version, self.counts, self.at,
             _listed(self.latency), _listed(self.confidence), self.boots, self.history, self.since,
             self.cohort, self.per_s, _listed(self.old_latency), _listed(self.old_confidence),
-            self.shadow, self.shadow_at, self.straddles, self.distrusted,
+            self.shadow, self.shadow_at, self.straddles, self.distrusted, self.shadow_counted,
         ]  # fmt: skip
 
     @classmethod
     def from_list(cls, fields: Sequence[Any]) -> "Meter":
         values = list(fields)
-        for place in (4, 8, 9, 10, 11):
+        for place in (4, 8, 9, 10, 11, 19):
             values[place] = tuple(values[place])
         for place in (6, 7, 13, 14):
             values[place] = None if values[place] is None else packed(values[place])

@@ -2,13 +2,13 @@
 
 import pytest
 
-from cloud.rollouts.arms import SHARE_FLOOR
+from cloud.rollouts.arms import SHADOW_FLOOR, SHARE_FLOOR, SHARE_TIMES
 from cloud.rollouts.collector import AHEAD_MAX, BURST, RATE_MAX
 from cloud.rollouts.documents import Phase
 from cloud.rollouts.events import Measured, Note, Reported, Ticked
-from cloud.rollouts.meter import SAMPLES
+from cloud.rollouts.meter import COUNTS, ESCALATED, SAMPLES
 from shared.fleet.reported import DevicePhase
-from shared.fleet.telemetry import Shadow, Tally, Telemetry
+from shared.fleet.telemetry import CONFIDENCE_BINS, LATENCY_BINS, Shadow, Tally, Telemetry
 from tests.cloud.rollouts.acting import NEW, OLD, SHA, Stage
 
 BOOT, NEXT_BOOT = "0" * 16, "1" * 16
@@ -227,3 +227,62 @@ def test_a_canary_of_one_counts_in_full():
     commit(stage)
     stage.now += 100
     assert counted(stage, telemetry(5, 400_000)) == 400_000
+
+
+def test_a_histogram_holds_no_more_than_the_samples_that_came(stage: Stage):
+    """Or one report in which everything took 1.6 s would be everybody's 95th percentile."""
+    one = telemetry(5, 100)
+    full = (0,) * (LATENCY_BINS - 1) + (2**50,), ((2**50,) + (0,) * (CONFIDENCE_BINS - 1),)
+    tally = one.tally.model_copy(update={"latency": full[0], "confidence": full[1]})
+    stage.step(Measured(canary(stage), one.model_copy(update={"tally": tally})))
+    evidence = stage.rollout._run.evidence
+    assert sum(evidence.latency.cohort) == 100
+    assert sum(evidence.confidence.cohort) == 100
+
+
+def test_counts_that_fall_and_rise_again_never_come_to_more_than_the_samples(stage: Stage):
+    for turn in range(4):
+        counted(
+            stage, telemetry(2 * turn + 5, 900), telemetry(2 * turn + 6, 901, escalated=901),
+        )  # fmt: skip
+    cohort = stage.rollout._run.evidence.cohort
+    assert cohort[ESCALATED] <= cohort[SAMPLES] == 904
+    assert len(cohort) == COUNTS
+
+
+def test_one_device_s_shadow_does_not_speak_for_all():
+    stage = Stage(10, canary=0.4, shadow_s=3600)
+    stage.tell("start")
+    stage.step(Ticked())
+    names = stage.in_order()[:4]
+    for name in names:
+        stage.step(Reported(name, stage.actors[name].report(DevicePhase.STAGED)))
+
+    def shown(name: str, sequence: int, samples: int) -> None:
+        stage.now += 1000
+        one = telemetry(sequence, 10, OLD, started=0)
+        said = Shadow(version=NEW, samples=samples, agreed=samples, only_candidate_right=samples)
+        stage.step(Measured(name, one.model_copy(update={"shadow": said})))
+
+    sums = stage.rollout._run.evidence.shadow
+    shown(names[0], 1, 100_000)
+    assert (sums.samples, sums.pairs) == (SHADOW_FLOOR, SHADOW_FLOOR), "there are others to come"
+    for name in names[1:]:
+        shown(name, 1, 100)
+    for sequence in range(2, 5):
+        shown(names[0], sequence, sequence * 100_000)
+    assert sums.samples == sums.pairs == 300 + SHARE_TIMES * 100
+
+
+def test_answers_in_shadow_may_come_after_their_samples():
+    stage = Stage(10, canary=0.1, shadow_s=3600)
+    stage.tell("start")
+    stage.step(Ticked())
+    name = canary(stage)
+    stage.step(Reported(name, stage.actors[name].report(DevicePhase.STAGED)))
+    stage.now += 1000
+    for sequence, pairs in ((1, 0), (2, 90)):
+        said = Shadow(version=NEW, samples=100, agreed=100, both_right=pairs)
+        one = telemetry(sequence, 10, OLD, started=0).model_copy(update={"shadow": said})
+        stage.step(Measured(name, one))
+    assert stage.rollout._run.evidence.shadow.pairs == 90

@@ -12,7 +12,7 @@ def test_a_device_s_record_holds_everything_but_the_heap_s_own():
         latency=packed([7, 70_000]), confidence=packed([8]), boots=("1" * 16,),
         history=(9, 8, 7, 6, 5), since=(5, 4, 3, 2, 1), cohort=(6, 5, 4, 3, 2), per_s=10.5,
         old_latency=packed([11]), old_confidence=packed([12, 2**40]), shadow=[13, 14],
-        shadow_at=15.5, straddles=True, distrusted=True,
+        shadow_at=15.5, straddles=True, distrusted=True, shadow_counted=(16, 17),
     )  # fmt: skip
     member = Member(
         device="d", place=1, cut=2, stage=3, before="b", before_sha256="c", zone="z",

@@ -13,6 +13,10 @@ from shared.errors import HybridgeError
 from shared.fleet.desired import BYTES_MAX, DesiredModel, DesiredProfile, Section
 from shared.fleet.profile import digest
 
+LEAP_MAX = 2**32
+"""Generations above the last one. The region counts by one; with a stolen credential of its own one
+message with the highest number there is would make a device deaf for good.
+"""
 _GENERATION_MAX = 2**53
 _WHY_CHARS = 400
 
@@ -92,11 +96,14 @@ def _model(kept: Kept, content: bytes) -> tuple[Kept, Effect | None]:
         model = DesiredModel.from_bytes(content, BYTES_MAX)
     except HybridgeError as error:
         why = str(error)[:_WHY_CHARS]
-        if (generation := _generation(content)) > kept.model_generation:
+        generation = _generation(content)
+        if kept.model_generation < generation <= kept.model_generation + LEAP_MAX:
             kept = replace(kept, model_generation=generation, model_why=why)
         return kept, Refuse("model", why)
     if model.generation <= kept.model_generation:
         return kept, None
+    if model.generation > kept.model_generation + LEAP_MAX:
+        return kept, Refuse("model", _leap(model.generation, kept.model_generation))
     taken = replace(kept, model=model, model_generation=model.generation, model_why="")
     return taken, Follow(model)
 
@@ -108,6 +115,8 @@ def _profile(kept: Kept, content: bytes) -> tuple[Kept, Effect | None]:
         return _refused_profile(kept, _generation(content), str(error)[:_WHY_CHARS])
     if profile.generation <= kept.profile_generation:
         return kept, None
+    if profile.generation > kept.profile_generation + LEAP_MAX:
+        return kept, Refuse("profile", _leap(profile.generation, kept.profile_generation))
     if (found := digest(profile.settings)) != profile.sha256:
         why = f"profile {profile.name} {profile.version}: has sha256 {found[:16]}..., not "
         return _refused_profile(kept, profile.generation, f"{why}{profile.sha256[:16]}...")
@@ -118,7 +127,7 @@ def _profile(kept: Kept, content: bytes) -> tuple[Kept, Effect | None]:
 
 
 def _refused_profile(kept: Kept, generation: int, why: str) -> tuple[Kept, Effect | None]:
-    if generation > kept.profile_generation:
+    if kept.profile_generation < generation <= kept.profile_generation + LEAP_MAX:
         kept = replace(kept, profile_generation=generation, profile_why=why)
     return kept, Refuse("profile", why)
 
@@ -129,6 +138,13 @@ def _judged(kept: Kept, profile: DesiredProfile, why: str) -> Kept:
     if why:
         return replace(kept, profile_why=why[:_WHY_CHARS])
     return replace(kept, applied=profile, profile_why="")
+
+
+def _leap(generation: int, last: int) -> str:
+    return (
+        f"generation {generation} is too far above {last}, the last one; where that is right, "
+        "remove the device from its fleet and enrol it anew"
+    )
 
 
 def _generation(content: bytes) -> int:

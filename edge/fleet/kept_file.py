@@ -24,7 +24,7 @@ _KEPT = TypeAdapter(Kept)
 
 def save(state_dir: Path, kept: Kept) -> None:
     """Durable when this returns. Raises `NoRoom` or another `Unavailable`; the old one stays then."""
-    body = _KEPT.dump_json(kept).decode("ascii", "backslashreplace")
+    body = _KEPT.dump_json(kept).decode()
     content = {"format": FORMAT, "sha256": _sha256(body), "kept": body}
     write_whole(state_dir / _NAME, json.dumps(content).encode())
 

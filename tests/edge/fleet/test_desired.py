@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.fleet.desired import Apply, Came, Follow, Judged, Refuse, lost, started, step
+from edge.fleet.desired import LEAP_MAX, Apply, Came, Follow, Judged, Refuse, lost, started, step
 from edge.fleet.kept import Kept
 from shared.fleet.desired import DesiredModel
 from tests.edge.fleet.station import profile
@@ -84,6 +84,23 @@ def test_an_unreadable_newer_one_leaves_the_one_before_in_place_and_an_older_one
     assert step(kept, Came("model", model(4).to_bytes())) == (kept, None)
     kept, effect = step(kept, Came("model", model(6).to_bytes()))
     assert (kept.model_why, effect) == ("", Follow(model(6)))
+
+
+@pytest.mark.parametrize("generation", [4 + LEAP_MAX, 2**53])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_generation_from_far_away_does_not_make_the_device_deaf(
+    generation: int, whole: bool
+) -> None:
+    kept = came(Kept(), model(3))
+    kept, _ = step(kept, Came("profile", profile(3).to_bytes()))
+    for section, document in (("model", model(3)), ("profile", profile(3))):
+        far = document.model_copy(update={"generation": generation}).to_bytes()
+        content = far if whole else b'{"generation": %d}' % generation
+        after, effect = step(kept, Came(section, content))  # type: ignore[arg-type]
+        assert after == kept
+        assert isinstance(effect, Refuse)
+    near = model(3).model_copy(update={"generation": 3 + LEAP_MAX})
+    assert step(kept, Came("model", near.to_bytes()))[1] == Follow(near)
 
 
 def test_a_profile_with_another_hash_is_refused() -> None:

@@ -1,5 +1,6 @@
 """What a device keeps of its desired state survives restarts, and damage is found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ def test_it_comes_back_as_it_was_with_numbers_above_those_given_out(tmp_path: Pa
         model(3), profile(2), profile(1), "why",
     )  # fmt: skip
     assert load(tmp_path, now=0.0).sequence == 5000 + 2 * SEQUENCES
+
+
+def test_what_a_refusal_repeats_of_a_message_does_not_spoil_the_file(tmp_path: Path) -> None:
+    """Or one message with a strange name in it takes all generations away at the next start."""
+    kept = replace(KEPT, profile_why='settings.\u00e9\u202e\x07"\\\U0001f600: no such setting')
+    save(tmp_path, kept)
+    assert replace(load(tmp_path, now=0.0), sequence=kept.sequence) == kept
 
 
 def test_a_wiped_disk_goes_on_above_what_was_said_before(tmp_path: Path) -> None:

@@ -162,7 +162,8 @@ class FleetService:
         database = FleetDatabase(self._config.store_url)
         try:
             await asyncio.to_thread(database.open)
-            yield Fleet(database, self._config.devices)
+            with database.owned():
+                yield Fleet(database, self._config.devices)
         finally:
             await asyncio.to_thread(database.close)
 

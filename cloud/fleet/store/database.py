@@ -5,6 +5,8 @@ still so when it is written. Callers gather changes (`Fleet.record`, `Fleet.save
 commit is for many of them.
 """
 
+import fcntl
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -16,10 +18,11 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQL
 
 from cloud.fleet.store.migrate import migrate
 from cloud.store.first_open import alone
-from shared.errors import Conflict, Malformed, Unavailable
+from shared.errors import Conflict, InUse, Malformed, Unavailable
 
 T = TypeVar("T")
 _LOCK: Final = 0x6879_666C_6565  # of PostgreSQL's advisory locks: "hyflee"
+_OWNS: Final = _LOCK + 1
 _WAL_BYTES_KEPT: Final = 64 * 1024**2
 _WAIT_S: Final = 10
 """For another process's commit, and for a connection. A database that is slower is away."""
@@ -73,6 +76,35 @@ class FleetDatabase:
         with _translated(), self._reading.begin() as connection:
             return look(connection)
 
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """By the one process that moves its rollouts: two would undo each other's steps. It ends
+        with the process, however that ends.
+
+        Raises `InUse`, `Unavailable`.
+        """
+        url = self._engine.url
+        if url.get_backend_name() != "postgresql":
+            with _locked(f"{url.database}.owner"):
+                yield
+            return
+        with _translated():
+            connection = self._engine.connect()
+            connection.detach()  # not of the pool: its session has the lock
+        try:
+            with _translated():
+                owns = connection.execute(
+                    text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _OWNS}
+                )
+                if not owns.scalar():
+                    raise InUse(
+                        f"devices.url {url!r}: another fleet process uses it; end that first"
+                    )
+                connection.commit()
+            yield
+        finally:
+            connection.close()
+
     def close(self) -> None:
         self._engine.dispose()
 
@@ -90,6 +122,19 @@ def _translated(where: str = "the fleet's database") -> Iterator[None]:
 
 def _words(error: SQLAlchemyError) -> str:
     return str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0][:200]
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InUse(f"{path}: another fleet process uses its database; end it first") from error
+        yield
+    finally:
+        os.close(handle)
 
 
 def _alone(connection: Connection) -> None:

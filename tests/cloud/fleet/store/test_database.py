@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from cloud.fleet.store import desired_rows, rollout_rows, settle_rows
 from cloud.fleet.store.database import FleetDatabase
-from shared.errors import Conflict, Malformed, Unavailable
+from shared.errors import Conflict, InUse, Malformed, Unavailable
 from simulations.postgres import running_postgres
 
 COUNT = sa.text("SELECT count(*) FROM fleet_groups")
@@ -43,6 +43,17 @@ def test_a_change_that_raises_leaves_nothing(database):
     with pytest.raises(KeyError):
         database.write(half)
     assert _count(database) == 0
+
+
+def test_one_process_moves_its_rollouts_and_a_second_is_refused(database):
+    other = FleetDatabase(database._engine.url.render_as_string(hide_password=False))
+    with database.owned():
+        with pytest.raises(InUse, match="another fleet process"), other.owned():
+            pass
+        assert database.write(_put("g")).rowcount == other.write(_put("h")).rowcount == 1
+    with other.owned():
+        pass
+    other.close()
 
 
 def test_what_a_change_looked_at_is_still_so_when_it_is_written(database):

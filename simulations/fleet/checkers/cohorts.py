@@ -1,6 +1,6 @@
 """(2) A device's place in a rollout never changes; no order goes beyond the open stages."""
 
-from cloud.rollouts.documents import DeviceInRollout
+from cloud.rollouts.documents import DeviceInRollout, RolloutStatus
 from cloud.rollouts.events import Changes, Order
 from cloud.rollouts.machine import Rollout
 from simulations.fleet.agenda import Agenda
@@ -36,10 +36,11 @@ class Cohorts(Watcher):
             self._same(rollout, device)
 
     def restored(self, rollout: Rollout) -> None:
-        before = self._places.get(rollout.id) if rollout.id in self._known else None
-        if before is not None:
-            self._known[rollout.id] = rollout
-        if before is not None and _places(rollout) != before:
+        before = self._places.get(rollout.id)
+        if before is None or rollout.status is RolloutStatus.DRAFT:
+            return  # its devices are fixed when it starts
+        self._known[rollout.id] = rollout
+        if _places(rollout) != before:
             raise self.broken(f"{rollout.id} has other devices or another order after a restart")
 
     def _same(self, rollout: Rollout, device: str) -> None:

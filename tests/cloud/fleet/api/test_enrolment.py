@@ -160,6 +160,14 @@ def test_one_that_was_revoked_comes_back_by_a_token_made_for_it(
         until(is_heard)
 
 
+def test_one_that_was_removed_comes_back_as_a_newcomer(lyon: Country, tmp_path: Path) -> None:
+    lyon.enrol("cam-6", tmp_path / "1", lyon.token())
+    assert lyon.fleet.call("DELETE", "/v1/devices/cam-6").status == 204
+    until(lambda: lyon.shuts_out("cam-6"))
+    lyon.enrol("cam-6", tmp_path / "2", lyon.token())
+    until(lambda: not lyon.shuts_out("cam-6"))
+
+
 def test_a_token_that_was_revoked_is_worth_nothing(lyon: Country, tmp_path: Path) -> None:
     token = lyon.token()
     name = token.split("_")[1]

@@ -128,10 +128,12 @@ class Faults:
         self._tell(self._rng.choice(_COMMANDS))
         self._after(self._world.scenario.storm.operators_every_s, self._meddle)
 
-    def _tell(self, what: str) -> None:
+    def _tell(self, what: str, *, newest: bool = True) -> None:
+        """The newest rollout, or each that lives."""
         control, now = self._world.control, self._world.agenda.now
         if control is not None:
-            for name in list(control.rollouts)[-1:]:
+            living = [name for name, one in control.rollouts.items() if one.lives]
+            for name in list(control.rollouts)[-1:] if newest else living:
                 control.tell(name, Told(what, "operator", "as it came"), now)  # type: ignore[arg-type]  # of its own list
 
     # The end
@@ -154,6 +156,6 @@ class Faults:
         world.agenda.after(OPERATOR_S, self._attend)
         passed = world.agenda.now - world.healed_at
         for what in ("resume", "approve"):
-            self._tell(what)
+            self._tell(what, newest=False)  # a kill may have lost the end of one before
         if passed > 3 * 3600.0:
-            self._tell("undo")
+            self._tell("undo", newest=False)

@@ -17,7 +17,7 @@ from cloud.fleet.devices import Fleet
 from cloud.fleet.driving.driver import Driver
 from cloud.fleet.inbox import Dropped, Inbox, Waiting
 from cloud.fleet.metrics import FleetMetrics
-from cloud.fleet.parsing import Said, said, whose
+from cloud.fleet.parsing import Said, bytes_max, said, whose
 from cloud.fleet.passing_on import events, heard
 from cloud.fleet.recording import Recorded
 from cloud.fleet.settings import Ingest as Settings
@@ -70,6 +70,10 @@ class Ingest:
         self._said = OncePer(_LOG_PERIOD_S)
         metrics.pending.set_function(lambda: len(self._inbox))
 
+    def __len__(self) -> int:
+        """Messages that wait."""
+        return len(self._inbox)
+
     def take(self, delivery: Delivery) -> None:
         try:
             device, kind = whose(delivery.topic)
@@ -84,6 +88,10 @@ class Ingest:
             return
         if kind == "told" and not self._asks.awaits(device):
             self._metrics.refused.labels("unasked").inc()
+            delivery.ack()
+            return
+        if (size := len(delivery.payload)) > (most := bytes_max(kind)):  # none waits in memory
+            self._refuse("toolarge", device, f"{kind}: {size} bytes; at most {most} are read")
             delivery.ack()
             return
         self._inbox.put(Waiting(device, kind, delivery.payload, delivery.ack))

@@ -26,6 +26,19 @@ _REPORTS: Final[Mapping[str, type[ReportedModel | ReportedProfile | ReportedInve
 }
 
 
+def bytes_max(kind: str) -> int:
+    """Of a message; `kind` is one of `KINDS`."""
+    match kind:
+        case "state":
+            return STATE_BYTES_MAX
+        case "tel":
+            return telemetry.BYTES_MAX
+        case "told":
+            return asking.TOLD_BYTES_MAX
+        case _:
+            return reported.BYTES_MAX
+
+
 class State(Document):
     """Presence: `up/state`, retained, also as its last will."""
 
@@ -53,10 +66,10 @@ def said(device: str, kind: str, payload: bytes) -> Said:
     """Raises `Malformed` or `TooLarge`, in words."""
     match kind:
         case "state":
-            return Said(device, kind, State.from_bytes(payload, STATE_BYTES_MAX))
+            return Said(device, kind, State.from_bytes(payload, bytes_max(kind)))
         case "tel":
-            return Said(device, kind, Telemetry.from_bytes(payload, telemetry.BYTES_MAX))
+            return Said(device, kind, Telemetry.from_bytes(payload, bytes_max(kind)))
         case "told":
-            return Said(device, kind, Told.from_bytes(payload, asking.TOLD_BYTES_MAX))
+            return Said(device, kind, Told.from_bytes(payload, bytes_max(kind)))
         case _:
-            return Said(device, kind, _REPORTS[kind].from_bytes(payload, reported.BYTES_MAX))
+            return Said(device, kind, _REPORTS[kind].from_bytes(payload, bytes_max(kind)))

@@ -14,6 +14,7 @@ from cloud.fleet.devices import Fleet
 from cloud.fleet.driving.driver import Driver
 from cloud.fleet.ingest import Ingest
 from cloud.fleet.metrics import FleetMetrics
+from cloud.fleet.parsing import KINDS, bytes_max
 from cloud.fleet.recording import Recorded
 from cloud.fleet.settings import Driving
 from cloud.fleet.settings import Ingest as Settings
@@ -87,6 +88,21 @@ def test_nonsense_is_acknowledged_or_it_would_come_for_ever(fleet: AwayFleet) ->
 
     asyncio.run(way())
     assert fleet.ids() == []
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS if one != "told"])
+def test_what_is_too_large_does_not_wait_in_memory(fleet: AwayFleet, kind: str) -> None:
+    """The inbox is bounded in messages: 20,000 of 256 KB each would be 5 GB."""
+
+    async def way() -> None:
+        office = Office(fleet)
+        office.take(f"hy/v1/a/up/{kind}", b" " * bytes_max(kind))
+        assert len(office.ingest) == 1
+        office.take(f"hy/v1/b/up/{kind}", b" " * (bytes_max(kind) + 1))
+        assert len(office.ingest) == 1
+        assert len(office.acked[-1]) == bytes_max(kind) + 1
+
+    asyncio.run(way())
 
 
 def test_the_own_message_is_nobody_s(fleet: AwayFleet) -> None:

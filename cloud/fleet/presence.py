@@ -33,11 +33,12 @@ def changed(
         return state, None
     if state.since is None:  # its first word
         return replace(state, online=online, since=now), None
-    recent = (*(at for at in state.changes if at > now - settings.window_s), now)
+    # what lies in the future was before the clock was set back
+    recent = (*(at for at in state.changes if now - settings.window_s < at <= now), now)
     state = replace(state, online=online, since=now, changes=recent[-settings.changes_max - 1 :])
     if len(recent) <= settings.changes_max:
         return state, None
-    calm = state.struck_at is None or now - state.struck_at > settings.forget_s
+    calm = state.struck_at is None or not 0 <= now - state.struck_at <= settings.forget_s
     strikes = 1 if calm else state.strikes + 1
     # the exponent has a bound of its own: a float ends at 2**1024
     wait_s = min(settings.quarantine_s * 2.0 ** min(strikes - 1, 30), settings.quarantine_s_max)
@@ -46,4 +47,4 @@ def changed(
 
 def flaps(state: PresenceState, now: float, window_s: float) -> int:
     """Comings and goings within the window."""
-    return sum(at > now - window_s for at in state.changes)
+    return sum(now - window_s < at <= now for at in state.changes)

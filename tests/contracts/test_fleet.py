@@ -213,6 +213,17 @@ def test_a_flapping_device_is_quarantined_for_a_time(at):
         assert kinds(fleet, device="a") == ["device_new", "quarantined", "quarantine_ended"]
 
 
+def test_a_quarantine_of_a_clock_that_was_years_ahead_is_over_when_it_is_set_back(at):
+    presence = PresenceSettings(changes_max=2, window_s=100, quarantine_s=50)
+    year = 366 * 86_400.0
+    with opened(at, presence=presence) as fleet:
+        for n in range(4):
+            fleet.record([("a", PresenceChange(n % 2 == 0))], NOW + year + n)
+        assert fleet.device("a").quarantine is not None
+        assert fleet.record([], NOW).returned == ("a",)
+        assert fleet.device("a").quarantine is None
+
+
 def test_an_operators_quarantine_ends_when_he_says_so(fleet):
     came(fleet, "a")
     fleet.quarantine("a", "smells", None, "ann", NOW)

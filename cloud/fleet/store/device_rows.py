@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, func, insert, select
+from sqlalchemy import Connection, Row, and_, func, insert, or_, select
 
 from cloud.fleet.documents import Certificate, Device, Presence, Quarantine
-from cloud.fleet.heard import DeviceState, LastReport
+from cloud.fleet.heard import CLOCK_AHEAD_S, FLAPS, DeviceState, LastReport
 from cloud.fleet.presence import PresenceState, flaps
 from cloud.fleet.selector import Facts
 from cloud.fleet.store import schema as s
@@ -205,6 +205,9 @@ def _read(
 
 
 def ending_quarantines(connection: Connection, now: float) -> list[str]:
-    """Of whom the time is over, in the order of ids."""
+    """Of whom the time is over, in the order of ids. So is that of one for flapping that begins in
+    the future: the clock was set back, by years perhaps.
+    """
     over = and_(_D.quarantined_until.is_not(None), _D.quarantined_until <= now)
-    return list(connection.execute(select(_D.id).where(over).order_by(_D.id)).scalars())
+    ahead = and_(_D.quarantine_why == FLAPS, _D.quarantined_at > now + CLOCK_AHEAD_S)
+    return list(connection.execute(select(_D.id).where(or_(over, ahead)).order_by(_D.id)).scalars())

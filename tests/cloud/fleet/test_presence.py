@@ -43,6 +43,16 @@ def test_changes_that_are_long_ago_do_not_count():
     assert len(state.changes) <= 4
 
 
+def test_what_a_clock_that_was_set_back_leaves_in_the_future_does_not_count():
+    state, _ = changed(PresenceState(), True, 1e9, SETTINGS)
+    state, until, _ = _flap(state, 1e9, 4)
+    assert until is None
+    state, until, now = _flap(state, 0.0, 4)
+    assert (until, flaps(state, now, 100)) == (None, 4)
+    state, _, _ = _flap(PresenceState(since=1e9, strikes=3, struck_at=1e9), 0.0, 5)
+    assert state.strikes == 1
+
+
 def test_each_further_quarantine_is_twice_as_long_up_to_a_bound():
     state, _ = changed(PresenceState(), True, 0.0, SETTINGS)
     waits, now = [], 0.0

@@ -9,7 +9,7 @@ from cloud.rollouts.documents import CriterionView, ModelSubject, Phase, Rollout
 from cloud.rollouts.events import Command, Note
 from cloud.rollouts.member import WHY_MAX, Member
 from cloud.rollouts.stages import INSTALLING, Stage, Standing
-from cloud.rollouts.windows import Hours
+from shared.day_span import DaySpan
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Run:
     id: str
     spec: RolloutSpec
     criteria: tuple[Criterion, ...]
-    hours: tuple[Hours, ...]
+    hours: tuple[DaySpan, ...]
     members: list[Member]
     """In the order in which they move."""
     index: dict[str, Member]

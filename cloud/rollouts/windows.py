@@ -5,42 +5,19 @@ with the first minute that exists; where it is set back, an hour that comes twic
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from shared.errors import Malformed
+from shared.day_span import DaySpan, parse_span
 
 _DAYS = 8  # a window that is not open within this never opens
 
 
-@dataclass(frozen=True, slots=True)
-class Hours:
-    """From `opens` until before `closes`; over midnight where `closes` comes first."""
-
-    opens: time
-    closes: time
-
-    def holds(self, moment: time) -> bool:
-        if self.opens < self.closes:
-            return self.opens <= moment < self.closes
-        return moment >= self.opens or moment < self.closes
-
-
-def parse(spans: Sequence[str]) -> tuple[Hours, ...]:
-    """Read ("01:00-05:00", ...), whose form the specification has checked. Raises `Malformed`."""
-    found = []
-    for span in spans:
-        opens, closes = span.split("-")
-        if opens == closes:
-            raise Malformed(f"window {span!r} is empty; leave windows out to allow any time")
-        try:
-            found.append(Hours(time.fromisoformat(opens), time.fromisoformat(closes)))
-        except ValueError as error:
-            raise Malformed(f"window {span!r}: {error}; write it as '01:00-05:00'") from error
-    return tuple(found)
+def parse(spans: Sequence[str]) -> tuple[DaySpan, ...]:
+    """Read ("01:00-05:00", ...). Raises `Malformed`."""
+    return tuple(parse_span(span) for span in spans)
 
 
 @lru_cache(maxsize=1024)
@@ -52,7 +29,7 @@ def zone(name: str) -> ZoneInfo:
         return ZoneInfo("UTC")
 
 
-def opens_at(hours: Sequence[Hours], zone_name: str, now: float) -> float:
+def opens_at(hours: Sequence[DaySpan], zone_name: str, now: float) -> float:
     """Unix seconds at which it is open next: `now` where it is open. Never before `now`."""
     if not hours:
         return now
@@ -70,7 +47,7 @@ def opens_at(hours: Sequence[Hours], zone_name: str, now: float) -> float:
     return min(edge for edge in edges if edge > now and _open(hours, place, edge))
 
 
-def _open(hours: Sequence[Hours], place: ZoneInfo, at: float) -> bool:
+def _open(hours: Sequence[DaySpan], place: ZoneInfo, at: float) -> bool:
     moment = datetime.fromtimestamp(at, place).time()
     return any(span.holds(moment) for span in hours)
 

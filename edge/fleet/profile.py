@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edge.routing.settings import Routing
-from edge.updates import windows
+from shared.day_span import parse_span
 from shared.fleet.profile import ProfileSettings
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -47,7 +47,7 @@ def tuned(own: Tuning, profile: ProfileSettings | None, audit_share: float | Non
     if budget:
         changes["budget"] = routing.budget.model_copy(update=budget)
     for span in profile.update_windows or ():
-        windows.parse(span)
+        parse_span(span)
     return Tuning(
         routing.model_copy(update=changes) if changes else routing,
         own.telemetry_s if profile.telemetry_s is None else profile.telemetry_s,

@@ -6,11 +6,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
-from edge.updates import windows
 from edge.updates.trial import Terms
-from edge.updates.windows import Window
 from shared.bundle.manifest import Share, Version
 from shared.config import Count, Positive
+from shared.day_span import DaySpan, parse_span
 from shared.errors import Malformed
 from shared.fetching.settings import Server
 
@@ -96,7 +95,7 @@ class UpdateSettings(Server):
     def _are_spans(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
         try:
             for text in texts:
-                windows.parse(text)
+                parse_span(text)
         except Malformed as error:
             raise ValueError(str(error)) from error
         return texts
@@ -115,8 +114,8 @@ class UpdateSettings(Server):
             raise ValueError("trial_samples_min is above trial_samples; no trial could pass")
         return self
 
-    def spans(self) -> tuple[Window, ...]:
-        return tuple(windows.parse(text) for text in self.windows)
+    def spans(self) -> tuple[DaySpan, ...]:
+        return tuple(parse_span(text) for text in self.windows)
 
     def zone(self) -> ZoneInfo | None:
         return None if self.time_zone is None else ZoneInfo(self.time_zone)

@@ -41,6 +41,7 @@ from edge.updates.settings import UpdateSettings
 from edge.updates.shadow import HURRY_S, Trial
 from edge.updates.shadow_tally import ShadowTally
 from edge.updates.state import State
+from shared.day_span import parse_span
 from shared.disk import NoRoom
 from shared.errors import HybridgeError, Malformed, NotTrusted, Refused, TooLarge, Unavailable
 
@@ -93,7 +94,7 @@ class Work:
 
     def retune(self, hours: Sequence[str]) -> None:
         """Other windows for downloads. Raises `Malformed` for one that is none."""
-        self._spans, self._hours = tuple(map(windows.parse, hours)), tuple(hours)
+        self._spans, self._hours = tuple(map(parse_span, hours)), tuple(hours)
 
     async def do(self, command: Labour, state: State) -> tuple[Event, Slot | None]:
         """What came of it, and the open slot of what is to answer now."""

@@ -13,9 +13,10 @@ from edge.updates.plan import DeltaOffer, best_delta, files_of, lacking_bytes
 from edge.updates.settings import UpdateSettings
 from edge.updates.target import Target
 from edge.updates.trial import CpuBudget, Tally, Terms, judge, judge_staged, latency_fault
-from edge.updates.windows import changes_in_s, is_open, parse
+from edge.updates.windows import changes_in_s, is_open
 from shared.bundle.manifest import File, Manifest
 from shared.bundle.reader import open_bundle
+from shared.day_span import parse_span
 from shared.errors import Malformed, TooLarge
 from tests.tiny_bundle import write_tiny_bundle
 
@@ -100,7 +101,7 @@ def at(text: str, zone: str = "Europe/Berlin") -> datetime:
 
 
 def test_a_window_over_midnight() -> None:
-    spans = (parse("22:00-05:00"),)
+    spans = (parse_span("22:00-05:00"),)
     assert is_open(spans, at("2026-05-01 23:00"))
     assert is_open(spans, at("2026-05-02 04:59"))
     assert not is_open(spans, at("2026-05-02 05:00"))
@@ -109,9 +110,9 @@ def test_a_window_over_midnight() -> None:
 
 
 def test_windows_that_touch_are_one() -> None:
-    spans = (parse("01:00-03:00"), parse("03:00-04:00"))
+    spans = (parse_span("01:00-03:00"), parse_span("03:00-04:00"))
     assert changes_in_s(spans, at("2026-05-01 02:00")) == 2 * 3600
-    day = (parse("00:00-12:00"), parse("12:00-00:00"))
+    day = (parse_span("00:00-12:00"), parse_span("12:00-00:00"))
     assert is_open(day, at("2026-05-01 12:00"))
     assert changes_in_s(day, at("2026-05-01 12:00")) is None
     assert is_open((), at("2026-05-01 12:00"))
@@ -119,7 +120,7 @@ def test_windows_that_touch_are_one() -> None:
 
 
 def test_a_window_in_the_hour_that_the_clock_skips_does_not_hang() -> None:
-    spans = (parse("02:00-02:30"),)  # on 29 March 2026 there is no half past two in Berlin
+    spans = (parse_span("02:00-02:30"),)  # on 29 March 2026 there is no half past two in Berlin
     pause = changes_in_s(spans, at("2026-03-29 01:59"))
     assert pause is not None
     assert 0 < pause <= 86_400
@@ -128,7 +129,7 @@ def test_a_window_in_the_hour_that_the_clock_skips_does_not_hang() -> None:
 @pytest.mark.parametrize("text", ["", "1:00-5:00", "24:00-05:00", "01:00", "03:00-03:00", "a-b"])
 def test_a_window_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Malformed, match="window"):
-        parse(text)
+        parse_span(text)
 
 
 # Trial

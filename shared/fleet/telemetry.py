@@ -92,8 +92,6 @@ class Health(Document):
     links_lost: Count = 0
     """Since the agent started."""
     published_bytes: Count = 0
-    clock_offset_s: float = 0.0
-    """The device's clock less the cloud's, as last seen; 0 where it was never seen."""
     trouble: Text = ""
     """What is wrong, in words; empty: nothing."""
 

@@ -4,7 +4,7 @@ Times are Unix seconds by the region's clock, durations in seconds, shares 0..1.
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -49,6 +49,10 @@ class ProfileSubject(Document):
 Subject = Annotated[ModelSubject | ProfileSubject, Field(discriminator="kind")]
 
 
+RISK_MIN: Final = 1e-6
+"""Less is nobody's wish, and much less is beyond what floating point can judge by."""
+
+
 class RolloutSpec(Document):
     subject: Subject
     group: GroupName
@@ -86,12 +90,12 @@ class RolloutSpec(Document):
     ] = ()
     """Before which stages a person must approve ("wave": each)."""
     criteria: Annotated[tuple[CriterionText, ...], Field(max_length=20)] = CRITERIA
-    risk: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
+    risk: Annotated[float, Field(ge=RISK_MIN, lt=0.5)] = 0.01
     """Probability that a good version is stopped by a criterion's noise, over the whole rollout
     however often it is looked at; shared among the criteria."""
     worse: Annotated[float, Field(gt=0, lt=1)] = 0.02
     """A loss of accuracy that the shadow must not let through."""
-    miss_risk: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    miss_risk: Annotated[float, Field(ge=RISK_MIN, lt=0.5)] = 0.05
     """Probability that it lets a version through that is worse by `worse`; 0.05 as is usual."""
     audit_share: Share | None = 0.05
     """Of confident samples of the cohort and the control while evidence is gathered."""

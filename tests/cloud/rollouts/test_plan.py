@@ -1,10 +1,12 @@
 import pytest
+from pydantic import ValidationError
 
+from cloud.rollouts.documents import RISK_MIN
 from cloud.rollouts.events import Target
 from cloud.rollouts.placing import in_order
 from cloud.rollouts.plan import pairs_to_clear, plan
 from shared.errors import Conflict
-from tests.cloud.rollouts.acting import NEW, spec, targets
+from tests.cloud.rollouts.acting import NEW, Stage, spec, targets
 
 
 def test_it_says_who_moves_when_and_what_is_asked():
@@ -57,3 +59,14 @@ def test_nobody_is_refused():
 
 def test_a_harder_question_takes_more_samples():
     assert pairs_to_clear(spec(worse=0.01)) > 3 * pairs_to_clear(spec(worse=0.02))
+
+
+@pytest.mark.parametrize("name", ["risk", "miss_risk"])
+def test_a_risk_is_one_that_can_be_judged_by(name: str):
+    """With 1e-320 the first look raised, in each process that read the rollout again."""
+    with pytest.raises(ValidationError):
+        spec(**{name: RISK_MIN / 2})
+    stage = Stage(4, canary=0.5, shadow_s=60, **{name: RISK_MIN})
+    stage.tell("start")
+    stage.play(1800)
+    assert all(one.verdict for one in stage.rollout.view(stage.now).criteria)

@@ -7,15 +7,19 @@ has just happened, so that nothing waits until the clock has come there again.
 
 import heapq
 import math
+from typing import Final
 
 from cloud.rollouts.deadlines import due, gap
 from cloud.rollouts.run import Hearing, Run
 from cloud.rollouts.windows import opens_at
 
+NOTICED_S: Final = 120.0
+"""Shorter gaps are nothing: a turn that takes long, a device that tells little, an adjusted clock."""
+
 
 def kept(run: Run, now: float) -> float:
     """The time of this step, never before that of the last one, but where the clock was set back."""
-    if run.started_at is None or run.stepped_at - now <= gap(run):
+    if run.started_at is None or run.stepped_at - now <= max(NOTICED_S, gap(run)):
         return max(now, run.stepped_at)
     _set_back(run, now)
     return now
@@ -24,11 +28,16 @@ def kept(run: Run, now: float) -> float:
 def missed(run: Run, now: float, *, heard: bool) -> None:
     """Before each step: what the region did not see, since it was away or heard nobody at all."""
     away = now - run.stepped_at
-    if away > gap(run):
+    if away > max(NOTICED_S, gap(run)):
         run.heard_at = min(now, run.heard_at + away)
         _unseen(run, away, now)
-    elif heard and now - run.heard_at > run.spec.silence_s:
+    elif heard and is_deaf(run, now):
         _unseen(run, now - run.heard_at, now)
+
+
+def is_deaf(run: Run, now: float) -> bool:
+    """Nobody at all is heard, for longer than any one device may be silent."""
+    return now - run.heard_at > max(NOTICED_S, run.spec.silence_s)
 
 
 def _unseen(run: Run, seconds: float, now: float) -> None:

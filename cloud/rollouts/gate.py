@@ -7,6 +7,7 @@ should last, the rollout pauses and asks a person: nothing passes for want of da
 from collections.abc import Iterator
 from typing import Final
 
+from cloud.rollouts.clock import is_deaf
 from cloud.rollouts.documents import CriterionView, Phase, RolloutStatus
 from cloud.rollouts.events import SetBaseline
 from cloud.rollouts.judging import Figures, judge
@@ -101,7 +102,7 @@ def _missing(run: Run, stage: Stage, now: float) -> Iterator[str]:
             yield f"time to gather evidence: {left:.0f} s more"
         if stage.samples < spec.samples_min:
             yield f"samples on the new version: {stage.samples} of {spec.samples_min}"
-    if now - run.heard_at > spec.silence_s:
+    if is_deaf(run, now):
         yield f"a word of any device: none for {now - run.heard_at:.0f} s"
     for one, view in zip(run.criteria, run.judged, strict=False):
         if view.verdict != "holds" and _asked(one.measure.stage, stage):

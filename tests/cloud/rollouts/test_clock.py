@@ -151,6 +151,14 @@ def test_a_quiet_device_that_left_holds_up_no_stage_when_it_comes_and_goes():
     assert stage.phase(quiet) is not Phase.ORDERED, "it runs it"
 
 
+@pytest.mark.parametrize("silence_s", [1.0, 20.0])
+def test_a_short_silence_makes_no_tick_a_gap(silence_s: float):
+    """Ticks, and reports, are further apart here than a quarter of it, and than all of it."""
+    stage = started(silence_s=silence_s, device_timeout_s=3600.0, criteria=(), watch_s=300.0)
+    stage.play(900, stage.ended)
+    assert stage.status is RolloutStatus.SUCCEEDED
+
+
 def test_undone_says_who_did_not_say_so():
     stage = started(device_timeout_s=1800.0)
     stage.play(120)

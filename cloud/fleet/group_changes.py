@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from cloud.fleet.bounds import checked_actor, is_name, made, shown
+from cloud.fleet.bounds import checked_actor, checked_words, is_name, made, shown
 from cloud.fleet.documents import EVERYBODY, Baseline, Group, Profile, ProfileRef
 from cloud.fleet.part import Part, grouping_of, known_group, regroup, same_revision
 from cloud.fleet.selector_parser import parse_for_group
@@ -61,9 +61,12 @@ class GroupChanges(Part):
 
         return self._database.write(change)
 
-    def remove_group(self, name: str, actor: str, now: float, revision: int | None = None) -> None:
+    def remove_group(
+        self, name: str, actor: str, now: float, revision: int | None = None, why: str = ""
+    ) -> None:
         """Its devices go where other selectors take them. Refused while it has a rollout."""
         checked_actor(actor)
+        checked_words(why, "the comment")
         if name == EVERYBODY:
             raise Conflict(f"group {EVERYBODY} is always there")
 
@@ -76,9 +79,8 @@ class GroupChanges(Part):
             moved = regroup(
                 connection, list(device_rows.facts(connection)), grouping_of(connection)
             )
-            self.log(
-                connection, now, Line("group_removed", actor, f"{name}; {moved} devices moved")
-            )
+            words = f"{name}; {moved} devices moved: {why or 'no reason'}"
+            self.log(connection, now, Line("group_removed", actor, words))
 
         self._database.write(change)
 

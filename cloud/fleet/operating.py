@@ -92,18 +92,22 @@ class Operating(Part):
 
         return self._change(device, actor, now, revision, change)
 
-    def remove(self, device: str, actor: str, now: float, revision: int | None = None) -> None:
+    def remove(
+        self, device: str, actor: str, now: float, revision: int | None = None, why: str = ""
+    ) -> None:
         """Forget it, and revoke its certificates. Its retained messages are the broker's: whoever
         publishes desired state clears them.
         """
         checked_actor(actor)
+        checked_words(why, "the comment")
 
         def change(connection: Connection) -> None:
             device_row(connection, device, revision)
             count = identity_rows.revoke_certificates(connection, device, "removed", now)
             connection.execute(delete(s.desired).where(s.desired.c.device == device))
             connection.execute(delete(s.devices).where(s.devices.c.id == device))
-            self.log(connection, now, Line("removed", actor, f"with {count} certificates", device))
+            words = f"with {count} certificates: {why or 'no reason'}"
+            self.log(connection, now, Line("removed", actor, words, device))
 
         self._database.write(change)
 

@@ -15,7 +15,7 @@ from cloud.fleet.api.settings import FleetApi
 from cloud.fleet.control import Control
 from cloud.fleet.documents import Device
 from cloud.gateway.roles import Role
-from shared.errors import Malformed
+from shared.errors import Conflict, Malformed
 from shared.fleet.asking import LINES_MAX, Told
 
 COMMENT_LENGTH_MAX = 500
@@ -66,7 +66,7 @@ class DeviceRoutes:
         yield Route(
             "GET", _PATH + "/logs", self._logs, "Ask a device for its newest log lines",
             Role.OPERATOR, {_OK: Told},
-            problems=(_MISSING, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS),
+            problems=(_MISSING, _CONFLICT, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS),
             queries=(Query("lines", minimum=1, maximum=LINES_MAX),), head=False,
         )  # fmt: skip
         yield Route(
@@ -99,10 +99,10 @@ class DeviceRoutes:
         return revised(await self._device(request))
 
     async def _remove(self, request: web.Request) -> web.Response:
-        revision, _ = revision_of(request), comment_of(request)
+        revision, comment = revision_of(request), comment_of(request)
         device = request.match_info["device"]
         await self._control.change(
-            self._fleet.remove, device, actor_of(request), self._control.now(), revision
+            self._fleet.remove, device, actor_of(request), self._control.now(), revision, comment
         )
         self._control.left(device, "removed")
         self._control.certificates_revoked()
@@ -165,6 +165,8 @@ class DeviceRoutes:
     async def _logs(self, request: web.Request) -> web.Response:
         device = await self._device(request)
         lines = number_of(request, "lines", 100)
+        if device.revoked_at is not None:
+            raise Conflict(f"{device.id} is revoked: what it says is not heard")
         response = document(await self._control.asks.logs(device.id, lines))
         response.headers["Cache-Control"] = "no-store"
         return response

@@ -87,10 +87,15 @@ class GroupRoutes:
         return revised(await self._group(request))
 
     async def _remove(self, request: web.Request) -> web.Response:
-        revision, _ = revision_of(request), comment_of(request)
+        revision, comment = revision_of(request), comment_of(request)
         name = request.match_info["group"]
         await self._control.change(
-            self._fleet.remove_group, name, actor_of(request), self._control.now(), revision
+            self._fleet.remove_group,
+            name,
+            actor_of(request),
+            self._control.now(),
+            revision,
+            comment,
         )
         return done()
 

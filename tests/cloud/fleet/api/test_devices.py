@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,8 @@ def test_a_group_has_a_baseline_and_a_profile(running: FleetProcess) -> None:
     assert running.get("/v1/profiles/slow").json["profiles"][0]["sha256"] == pushed.json["sha256"]
     has = running.call("PUT", "/v1/groups/lyon/profile", {"name": "slow", "version": 1}).json
     assert has["profile"] == {"name": "slow", "version": 1}
-    assert running.call("DELETE", "/v1/groups/lyon").status == 204
+    assert running.call("DELETE", "/v1/groups/lyon?comment=closed").status == 204
+    assert newest(running)["words"].endswith(": closed")
 
 
 def test_a_device_is_asked_for_its_log(running: FleetProcess) -> None:
@@ -155,6 +157,31 @@ def test_a_device_is_asked_for_its_log(running: FleetProcess) -> None:
         assert json.loads(answer.json["lines"][0]) == {"event": "link_up"}
     finally:
         client.disconnect()
+
+
+def test_one_that_was_revoked_is_not_asked_and_why_it_went_is_in_the_log(
+    running: FleetProcess,
+) -> None:
+    client = Client(running.broker, "d0010")
+    try:
+        client.publish("hy/v1/d0010/up/state", b'{"online":true}', qos=1, retain=True)
+        ends = time.monotonic() + 10
+        while running.get("/v1/devices/d0010").status != 200:
+            assert time.monotonic() < ends
+    finally:
+        client.disconnect()
+    running.call("POST", "/v1/devices/d0010/revoke", {"comment": "stolen"})
+    refused = running.call("GET", "/v1/devices/d0010/logs?lines=7", None)  # at once, unasked
+    assert (refused.status, "is revoked" in refused.json["detail"]) == (409, True)
+    assert running.call("DELETE", "/v1/devices/d0010?comment=never%20found").status == 204
+    last = newest(running)
+    assert (last["kind"], last["words"]) == ("removed", "with 0 certificates: never found")
+
+
+def newest(running: FleetProcess) -> Any:
+    """Line of the log."""
+    head = running.get("/v1/fleet").json["head"]
+    return running.get(f"/v1/events?after={head - 1}").json["events"][-1]
 
 
 def test_the_description_has_every_route(running: FleetProcess) -> None:

@@ -25,7 +25,8 @@ class Ask(Document):
 class Told(Document):
     id: _Id
     lines: Annotated[
-        tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=LINES_MAX)
+        tuple[Annotated[str, StringConstraints(max_length=2000)], ...],
+        Field(max_length=LINES_MAX, fail_fast=True),
     ]
     """The newest last, as the agent logs them: JSON objects, without payloads and secrets."""
     why: Text = ""

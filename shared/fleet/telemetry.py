@@ -25,11 +25,15 @@ INPUT_BINS = 16
 """Equal bins over 0..1 of what `InputSketch` looks at."""
 LOSSES_MAX = 32
 
-_Latency = Annotated[tuple[Count, ...], Field(min_length=LATENCY_BINS, max_length=LATENCY_BINS)]
-_ConfidenceRow = Annotated[
-    tuple[Count, ...], Field(min_length=CONFIDENCE_BINS, max_length=CONFIDENCE_BINS)
+_Latency = Annotated[
+    tuple[Count, ...], Field(min_length=LATENCY_BINS, max_length=LATENCY_BINS, fail_fast=True)
 ]
-_Input = Annotated[tuple[Count, ...], Field(min_length=INPUT_BINS, max_length=INPUT_BINS)]
+_ConfidenceRow = Annotated[
+    tuple[Count, ...], Field(min_length=CONFIDENCE_BINS, max_length=CONFIDENCE_BINS, fail_fast=True)
+]
+_Input = Annotated[
+    tuple[Count, ...], Field(min_length=INPUT_BINS, max_length=INPUT_BINS, fail_fast=True)
+]
 Boot = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 
 
@@ -53,7 +57,9 @@ class Tally(Document):
     """Inferences that raised, or whose confidence was no number."""
     latency: _Latency = (0,) * LATENCY_BINS
     """Of the edge's own answers, by `LATENCY_EDGES_MS`."""
-    confidence: Annotated[tuple[_ConfidenceRow, ...], Field(max_length=CLASSES_MAX)] = ()
+    confidence: Annotated[
+        tuple[_ConfidenceRow, ...], Field(max_length=CLASSES_MAX, fail_fast=True)
+    ] = ()
     """By predicted class."""
 
 

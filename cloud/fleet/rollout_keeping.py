@@ -85,7 +85,9 @@ class RolloutKeeping(Part):
         return self._database.read(look)
 
     def parks(self, rollout: str) -> bool:
-        """It was aborted, and its devices stay as they are: nobody gave its group anything since."""
+        """It was aborted, or moved some of its group alone, and its devices stay as they are: nobody
+        gave the group anything since.
+        """
         return self._database.read(lambda c: bool(_row(c, rollout).parks))
 
     def rollout_record(self, rollout: str) -> bytes:
@@ -134,7 +136,7 @@ class RolloutKeeping(Part):
             view.status is RolloutStatus.ABORTED
             and not is_active
             and (newly_aborted or was_active or (present is not None and present.parks))
-        )
+        ) or (view.status is RolloutStatus.SUCCEEDED and not save.sets_baseline and was_active)
         rollout_rows.put(connection, view, save.record, parks=parks)
         if save.replaces_devices:
             rollout_rows.remove_devices(connection, view.id)

@@ -95,7 +95,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class SetBaseline:
-    """It succeeded: the group has it from now on, and newcomers get it."""
+    """It succeeded for the whole group, which has it from now on; newcomers get it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,4 +205,5 @@ def _succeed(run: Run, now: float) -> None:
     left = phases.get(Phase.LEFT, 0)
     words = f"{phases.get(Phase.DONE, 0)} devices are done, {failed} failed, {left} left"
     run.note("succeeded", words)
-    run.out.append(SetBaseline())
+    if not run.spec.selector:  # the others of the group have shown nothing
+        run.out.append(SetBaseline())

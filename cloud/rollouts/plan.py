@@ -107,6 +107,11 @@ def _warnings(run: Run) -> Iterator[str]:
     shadowed = run.stages[0].kind == "shadow"
     if "accuracy_loss" in names and not shadowed:
         yield "there is no shadow stage, so accuracy_loss is not asked for"
+    if spec.selector:
+        yield (
+            f"it moves some of group {spec.group}: they keep it when it has succeeded, while others and "
+            "newcomers have what the group has; a rollout without a selector moves the rest"
+        )
     if not run.criteria:
         yield "there are no criteria: only installing and time gate this rollout"
     already = sum(one.before == run.before_it for one in members)

@@ -166,6 +166,26 @@ def test_an_aborted_one_is_not_undone_once_its_group_has_something_else(region: 
     assert len(region.orders) == published
 
 
+def test_a_rollout_to_some_of_a_group_moves_nobody_else_when_it_succeeds(region: Region) -> None:
+    old = Baseline(version=OLD.version, manifest_sha256=OLD.manifest_sha256)
+    region.fleet.set_baseline("all", MODEL, old, "an operator", region.now)
+    region.turn()
+    name = started(region, selector="device/id=d00")
+    region.until(name, SUCCEEDED)
+    for _ in range(3):
+        region.turn()
+    runs = {device.name: device.runs for device in region.devices}
+    assert runs.pop("d00") == NEW, "and it keeps it"
+    assert set(runs.values()) == {OLD}
+    assert region.fleet.group("all").models[MODEL] == old
+    draft = region.hand.draft("rest", spec(seed="t"), "an operator", region.now)
+    region.tell(draft.id, "start")
+    region.until("rest", SUCCEEDED)
+    assert {device.runs for device in region.devices} == {NEW}
+    assert region.fleet.group("all").models[MODEL].version == NEW.version
+    assert not region.fleet.parks(name)
+
+
 def test_a_draft_moves_the_devices_that_are_there_when_it_starts(region: Region) -> None:
     draft = region.hand.draft("r", spec(), "an operator", region.now)
     region.fleet.quarantine("d00", "it is on a bench", None, "an operator", region.now)

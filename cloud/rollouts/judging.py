@@ -242,13 +242,14 @@ def _accuracy_loss(
         f"of {sums.pairs} answered samples {losses} only the active version had right, "
         f"{wins} only the candidate"
     )
-    if not excluded:
+    sure = sequential.loss_exceeds(wins, losses, ties, one.number, alpha)
+    if not (excluded or sure):
         words += f"; a loss of {worse:g} is not excluded yet"
     return _viewed(
         {
             "text": one.text, "cohort": mean, "cohort_low": interval.low,
             "cohort_high": interval.high, "samples": sums.pairs, "words": words,
         },
-        sure=sequential.loss_exceeds(wins, losses, ties, one.number, alpha),
+        sure=sure,
         fine=mean - room <= one.number, enough=excluded,
     )  # fmt: skip

@@ -78,6 +78,9 @@ class RolloutRoutes:
         yield Route(
             "GET", _PATH + "/history", self._history, "What happened to it, the oldest first",
             Role.VIEWER, {_OK: schemas.Events}, problems=(_MISSING,),
+            queries=(
+                Query("after", minimum=0, maximum=2**53), Query("limit", minimum=1, maximum=1000),
+            ),
         )  # fmt: skip
         for verb in get_args(Verb):
             yield Route(
@@ -135,7 +138,10 @@ class RolloutRoutes:
     async def _history(self, request: web.Request) -> web.Response:
         name = request.match_info["rollout"]
         await self._driver.view(name)  # whether there is one
-        found = await asyncio.to_thread(self._control.fleet.events, 0, 1000, rollout=name)
+        found = await asyncio.to_thread(
+            self._control.fleet.events, number_of(request, "after", 0),
+            number_of(request, "limit", 1000), rollout=name,
+        )  # fmt: skip
         return document(schemas.Events(events=tuple(found)))
 
     def _tell(self, verb: Verb) -> Handler:

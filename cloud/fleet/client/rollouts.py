@@ -11,6 +11,7 @@ from cloud.registry.client.answers import parsed
 from cloud.registry.client.connection import Connection, quoted
 from cloud.rollouts.documents import DeviceInRollout, RolloutPlan, RolloutView
 
+_LINES_MAX: Final = 1000  # of one page, as the API has it
 Verb = Literal["start", "pause", "resume", "approve", "skip", "abort", "undo", "retry"]
 
 
@@ -66,8 +67,17 @@ class Rollouts:
             after = page.next
 
     async def history(self, rollout: str) -> list[FleetEvent]:
-        """Who and what did what to it, the oldest first."""
-        return await many(self._connection, FleetEvent, "events", f"{_rollout(rollout)}/history")
+        """Who and what did what to it, the oldest first, page by page."""
+        path, limit = f"{_rollout(rollout)}/history", min(self._settings.page, _LINES_MAX)
+        found: list[FleetEvent] = []
+        while True:
+            query = {"after": found[-1].seq if found else None, "limit": limit}
+            page = await many(self._connection, FleetEvent, "events", path, query)
+            if found and page and page[-1].seq <= found[-1].seq:
+                return found  # numbers rise: an answer that goes round ends here
+            found += page
+            if len(page) < limit:
+                return found
 
     async def changed(self, rollout: str, seen: str | None) -> tuple[RolloutView, str | None]:
         """The rollout once it differs from what was `seen`, or after `wait_s` as it is.

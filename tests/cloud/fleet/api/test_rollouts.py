@@ -109,6 +109,8 @@ def test_who_watches_sees_it_through(running: FleetProcess) -> None:
         "operator_start", "operator_approve"
     ]  # fmt: skip
     assert any(one["actor"] == "a-approver" for one in history)
+    second = running.get(f"/v1/rollouts/{name}/history?after={history[0]['seq']}&limit=1").json
+    assert second["events"] == history[1:2]
     assert [one["id"] for one in running.get("/v1/rollouts?status=succeeded").json["rollouts"]] == [
         name
     ]

@@ -69,6 +69,24 @@ def test_no_more_is_asked_for_than_is_wanted() -> None:
     run(work)
 
 
+@pytest.mark.parametrize("last", [(3,), (1, 2)], ids=["ends", "goes round"])
+def test_a_long_history_comes_page_by_page(last: tuple[int, ...]) -> None:
+    def lines(*numbers: int) -> bytes:
+        line = {"at": 0.0, "kind": "note", "actor": "rollout", "words": ""}
+        return ok({"events": [line | {"seq": number} for number in numbers]})
+
+    async def work() -> None:
+        pages = (lines(1, 2), lines(*last))
+        async with scripted(*pages) as server, FleetClient([server.url], None, QUICK) as fleet:
+            found = await fleet.rollouts.history("lyon-12")
+        assert [one.seq for one in found] == [1, 2, *(n for n in last if n > 2)]
+        assert [path.partition("?")[2] for _, path, _ in server.asked] == [
+            "limit=2", "after=2&limit=2",
+        ]  # fmt: skip
+
+    run(work)
+
+
 def test_a_watch_hands_back_the_tag_that_it_was_given() -> None:
     async def work() -> None:
         body = view().model_dump_json().encode()

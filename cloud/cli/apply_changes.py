@@ -85,7 +85,8 @@ class Applying:
             case diff.StartRollout():
                 await self._start(fleet, change)
             case diff.RemoveGroup():
-                await fleet.remove_group(change.group.name, "not in the applied file")
+                group, why = change.group, "not in the applied file"
+                await fleet.remove_group(group.name, why, group.revision)
             case diff.Stays():
                 pass
             case _:

@@ -123,7 +123,7 @@ def remove(
     async def work(asked: "FleetClient") -> "Device":
         seen = await asked.device(name)
         if not dry_run:
-            await asked.remove(name, comment)
+            await asked.remove(name, comment, seen.revision)
         return seen
 
     found = ask(fleet, key_file, work, device=name)

@@ -115,9 +115,9 @@ def delete(
     """
 
     async def work(asked: "FleetClient") -> None:
-        await asked.group(name)
+        seen = await asked.group(name)
         if not dry_run:
-            await asked.remove_group(name, comment)
+            await asked.remove_group(name, comment, seen.revision)
 
     ask(fleet, key_file, work, group=name)
     tree = {"dry_run": dry_run, "deleted": not dry_run, "group": name}

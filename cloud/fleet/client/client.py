@@ -133,9 +133,10 @@ class FleetClient:
         found = await self.connection.json("GET", path, query={"lines": lines})
         return read(Told, found, path)
 
-    async def remove(self, device: str, comment: str) -> None:
+    async def remove(self, device: str, comment: str, revision: int) -> None:
         """Forget it."""
-        await self.connection.json("DELETE", _device(device), query={"comment": comment})
+        query = {"comment": comment}
+        await self.connection.json("DELETE", _device(device), query=query, revision=revision)
 
     async def make_token(
         self, device: str | None, labels: Mapping[str, str], ttl_s: float
@@ -163,8 +164,9 @@ class FleetClient:
         document = {"selector": selector, "priority": priority}
         return await one(self.connection, Group, "PUT", _group(name), document, revision)
 
-    async def remove_group(self, name: str, comment: str) -> None:
-        await self.connection.json("DELETE", _group(name), query={"comment": comment})
+    async def remove_group(self, name: str, comment: str, revision: int) -> None:
+        query = {"comment": comment}
+        await self.connection.json("DELETE", _group(name), query=query, revision=revision)
 
     async def set_baseline(
         self,

@@ -118,6 +118,19 @@ def test_a_command_says_what_was_seen_and_is_not_done_twice() -> None:
     run(work)
 
 
+def test_what_goes_goes_as_it_was_seen() -> None:
+    async def work() -> None:
+        gone = response(204, b"")
+        async with scripted(gone, gone) as server, FleetClient([server.url], None, QUICK) as fleet:
+            await fleet.remove("cam-1", "gone", 7)
+            await fleet.remove_group("lyon", "closed", 3)
+        assert [(method, headers["if-match"]) for method, _, headers in server.asked] == [
+            ("DELETE", '"7"'), ("DELETE", '"3"'),
+        ]  # fmt: skip
+
+    run(work)
+
+
 def test_whoever_was_first_wins_in_the_fleets_words() -> None:
     async def work() -> None:
         answer = problem(Conflict("anna labelled it"))

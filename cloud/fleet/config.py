@@ -47,6 +47,17 @@ class FleetConfig(Section):
             raise ValueError(str(error)) from error
         return self
 
+    @model_validator(mode="after")
+    def _revoked_ones_stay_known(self) -> Self:
+        kept_s = self.devices.certificates_kept_s
+        if self.identity is not None and kept_s < self.identity.grace_days * 86_400:
+            raise ValueError(
+                f"devices.certificates_kept_s {kept_s:g} is under identity.grace_days "
+                f"{self.identity.grace_days:g}: a revoked certificate would be forgotten while it can "
+                "still be renewed; raise the one or lower the other"
+            )
+        return self
+
     @property
     def store_url(self) -> str:
         return self.devices.url or f"sqlite:///{self.state_dir / 'fleet.db'}"

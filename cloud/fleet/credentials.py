@@ -142,7 +142,7 @@ class Credentials(Part):
         identity_rows.forget_certificates(connection, now - self._settings.certificates_kept_s)
         if identity_rows.certificate(connection, certificate.serial) is not None:
             raise Conflict(f"certificate {certificate.serial} was issued before")
-        count = identity_rows.certificates_count(connection, device)
+        count = identity_rows.certificates_count(connection, device, now)
         if count >= self._settings.certificates_max:
             raise Overloaded(
                 f"device {device} has {count} certificates; it renews too often: revoke it and "

@@ -42,7 +42,7 @@ class DeviceSettings(Section):
     token_ttl_s_max: Positive = 30 * 86_400.0
     """Seconds until a token is over, at most: a parcel's way."""
     certificates_max: Annotated[int, Field(gt=1)] = 50
-    """Of one device: a year of weekly ones."""
+    """Of one device, neither expired nor revoked: who renews all the time is stopped here."""
     certificates_kept_s: Positive = 400 * 86_400.0
     """Seconds after its end that a certificate is kept: a revoked one must stay known for as long as
     an expired one may be renewed."""

@@ -565,6 +565,19 @@ def test_the_bounds_of_tokens_and_certificates(at):
             fleet.make_token("ann", NOW, 40 * 86_400)
 
 
+def test_a_device_whose_certificate_a_thief_renewed_comes_back(at):
+    """He may fill its room; revoking the device and enrolling it anew makes room again."""
+    with opened(at, certificates_max=2) as fleet:
+        came(fleet, "a")
+        for serial in ("ab", "cd"):
+            fleet.add_certificate("a", _certificate(serial), NOW)
+        with pytest.raises(Overloaded, match="revoke it and enrol it anew"):
+            fleet.add_certificate("a", _certificate("ef"), NOW)
+        fleet.revoke("a", "stolen", "ann", NOW + 1)
+        fleet.use_token(*_token(fleet, device="a"), "a", NOW + 3, _certificate("ef"))
+        assert sorted(fleet.revoked_serials()) == ["ab", "cd"]
+
+
 # Desired state
 
 

@@ -62,8 +62,10 @@ def certificate(connection: Connection, serial: str) -> tuple[str, Certificate] 
     return None if row is None else (row.device, Certificate.model_validate_json(row.document))
 
 
-def certificates_count(connection: Connection, device: str) -> int:
-    query = select(func.count()).select_from(s.certificates).where(_C.device == device)
+def certificates_count(connection: Connection, device: str, now: float) -> int:
+    """Those that are good for something: revoked and expired ones are kept, and hold up nobody."""
+    good = (_C.device == device) & ~_C.revoked & (_C.not_after > now)
+    query = select(func.count()).select_from(s.certificates).where(good)
     return int(connection.execute(query).scalar_one())
 
 

@@ -198,6 +198,7 @@ def test_the_settings_that_are_shipped_load_and_their_paths_count_from_their_fol
         ({"broker": {"tls_cert": "a"}}, "tls_key"),
         ({"colour": "red"}, "colour"),
         ({"registry": {"urls": ["ftp://x"]}}, "ftp"),
+        ({"identity": {"ca": "a", "grace_days": 500}}, "certificates_kept_s"),
     ],
 )
 def test_settings_that_do_not_fit_together(tree: dict[str, object], words: str) -> None:

@@ -30,6 +30,7 @@ from cloud.rollouts.events import (
     Target,
     Ticked,
     Told,
+    Went,
 )
 from cloud.rollouts.machine import Rollout
 from shared.errors import Conflict, HybridgeError, Unavailable
@@ -114,6 +115,9 @@ class Hand:
                 name, present.spec, self.targets(present.spec), present.created_by,
                 present.created_at,
             )  # fmt: skip
+            for event in self._now_of([rollout]):
+                if isinstance(event, Went):  # before it began, so no will is to come
+                    rollout.step(event, now)
             step.starts = True
             step.devices.update(dict.fromkeys(one.device for one in rollout.devices()))
         step.add(rollout.step(told, now))

@@ -107,8 +107,9 @@ class Region:
             self.retained[topic] = order.to_bytes()
             self.orders.append((device, order))
             self.fleet.published([(device, section_of(order), order.generation)])
-            one = next(each for each in self.devices if each.name == device)
-            self.hear(one.received(topic, order.to_bytes(), self.now))
+            for one in self.devices:
+                if one.name == device:  # else it is away, and finds what is retained
+                    self.hear(one.received(topic, order.to_bytes(), self.now))
 
     def tell(self, rollout: str, verb: str, revision: int | None = None) -> RolloutView:
         """Raises what the command is refused with."""

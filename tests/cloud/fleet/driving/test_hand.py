@@ -7,6 +7,7 @@ import pytest
 
 from cloud.fleet.documents import Baseline
 from cloud.rollouts.documents import ModelSubject, Phase, RolloutStatus
+from cloud.rollouts.placing import in_order
 from shared.errors import Conflict, Unavailable, Unknown
 from shared.fleet.desired import DesiredModel
 from shared.fleet.profile import ProfileSettings
@@ -184,6 +185,21 @@ def test_a_rollout_to_some_of_a_group_moves_nobody_else_when_it_succeeds(region:
     assert {device.runs for device in region.devices} == {NEW}
     assert region.fleet.group("all").models[MODEL].version == NEW.version
     assert not region.fleet.parks(name)
+
+
+def test_who_was_away_before_it_started_takes_no_place_of_those_that_install(
+    region: Region,
+) -> None:
+    first = in_order([device.name for device in region.devices], "s")[0]
+    away = next(device for device in region.devices if device.name == first)
+    region.devices.remove(away)
+    region.hear([away.will()])
+    region.turn()
+    name = started(region, canary=1.0, in_flight_max=1)
+    for _ in range(10):
+        region.turn()
+    assert {device.runs for device in region.devices} == {NEW}
+    assert [one.device for one in region.fleet.rollout_devices(name, Phase.ORDERED)[0]] == [first]
 
 
 def test_a_draft_moves_the_devices_that_are_there_when_it_starts(region: Region) -> None:

@@ -46,6 +46,8 @@ class Member:
     golden: bool = False
     """Its golden samples failed."""
     silences: int = 0
+    relapses: int = 0
+    """Times that it took the new version after it was back."""
     samples: int = 0
     """Live inferences on the new version, in this attempt."""
     failures: int = 0
@@ -68,8 +70,8 @@ class Member:
                 self.device, self.place, self.cut, self.stage, self.before, self.before_sha256,
                 self.zone, self.phase.value, self.attempt, self.since, self.why, self.ordered,
                 self.taken_at, self.opens_at, self.heard_at, self.online, self.removed,
-                self.runs_new, self.sequence, self.reported_at, self.golden, self.silences, self.samples,
-                self.failures, self.meter.to_list() if self.meter else None,
+                self.runs_new, self.sequence, self.reported_at, self.golden, self.silences,
+                self.relapses, self.samples, self.failures, self.meter.to_list() if self.meter else None,
             ],
             separators=(",", ":"),
         ).encode()  # fmt: skip

@@ -18,6 +18,10 @@ CLOCK_AHEAD_S: Final = 300.0
 """By so much a device's clock may be ahead and still be asked which of two reports is later."""
 SILENCES_MAX: Final = 3
 """A device that was silent so often does not come back: it is not the network each time."""
+RELAPSES_MAX: Final = 3
+"""A device that says so often that it is back, and then is not, is named and waited for no more:
+two that take turns would keep an undo from its end, and the group from its next rollout.
+"""
 _UNDER_WAY: Final = {
     DevicePhase.ACCEPTED: Phase.ACCEPTED,
     DevicePhase.DOWNLOADING: Phase.DOWNLOADING,
@@ -172,6 +176,8 @@ def _going_back(
         and (member.runs_new or coming)
         and run.undoing
         and not member.removed
+        and member.relapses < RELAPSES_MAX
     ):
+        member.relapses += 1
         restore(run, member, now)
         run.move(member, Phase.UNDOING, now, "took it after all")

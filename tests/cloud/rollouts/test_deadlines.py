@@ -5,6 +5,7 @@ import pytest
 from cloud.rollouts.documents import Phase, RolloutStatus
 from cloud.rollouts.events import Came, Order, Removed, Reported, Restore, Returned, Ticked, Went
 from cloud.rollouts.machine import Rollout
+from cloud.rollouts.reports import RELAPSES_MAX
 from shared.fleet.reported import DevicePhase
 from tests.cloud.rollouts.acting import NEW, OLD, SHA, Stage
 
@@ -306,3 +307,20 @@ def test_who_is_away_takes_no_place_of_those_that_install():
         stage.step(Went(name))
     stage.play(300)
     assert len(stage.orders) == 10
+
+
+def test_devices_that_take_turns_do_not_keep_an_undo_from_its_end():
+    stage = Stage(10, canary=0.4)
+    stage.tell("start")
+    stage.play(600)
+    stage.tell("undo")
+    liars = stage.in_order()[:2]
+    for name in liars:
+        stage.actors[name].deaf = True
+    for turn in range(4 * RELAPSES_MAX):
+        stage.play(1200)
+        for name, coming in ((liars[turn % 2], NEW), (liars[1 - turn % 2], None)):
+            phase = DevicePhase.DOWNLOADING if coming else DevicePhase.COMMITTED
+            stage.step(Reported(name, stage.actors[name].report(phase, version=OLD,
+                       manifest_sha256=SHA[OLD], candidate=coming)))  # fmt: skip
+    assert stage.status is RolloutStatus.ROLLED_BACK

@@ -18,7 +18,7 @@ def test_a_device_s_record_holds_everything_but_the_heap_s_own():
         device="d", place=1, cut=2, stage=3, before="b", before_sha256="c", zone="z",
         phase=Phase.SILENT, attempt=4, since=5.5, why="w", ordered="live", taken_at=6.5,
         opens_at=7.5, heard_at=8.5, online=False, removed=True, runs_new=True, sequence=9,
-        reported_at=13.5, golden=True, silences=10, samples=11, failures=12, meter=meter,
+        reported_at=13.5, golden=True, silences=10, relapses=2, samples=11, failures=12, meter=meter,
     )  # fmt: skip
     for made in (member, meter):
         left = [

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from cloud.fleet.certifying import Certifying
@@ -18,6 +19,7 @@ from shared.errors import HybridgeError, Unknown
 log = logging.getLogger(__name__)
 
 _DAY_S: Final = 86_400.0
+_BROKERS: Final = (b"cloud.broker", b"mosquitto")
 _AGAIN_S: Final = 10.0
 """After a list that could not be written: a full disk, a store that is away."""
 
@@ -79,7 +81,19 @@ class Revoking:
             return
         try:
             pid = int(path.read_text().strip())
-            if pid > 1:
+            why = "" if pid > 1 and _is_broker(pid) else f"process {pid} is no broker; is it down?"
+            if not why:
                 os.kill(pid, signal.SIGHUP)
         except (OSError, ValueError) as error:
-            log.warning("broker_not_told", extra={"file": str(path), "why": str(error)})
+            why = str(error)
+        if why:
+            log.warning("broker_not_told", extra={"file": str(path), "why": why})
+
+
+def _is_broker(pid: int) -> bool:
+    """SIGHUP ends what does not expect it, and a broker that was killed leaves its number to others."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return not Path("/proc/self").exists()  # no such process; or a system that does not say
+    return any(name in words for name in _BROKERS)

@@ -1,5 +1,7 @@
 """The broker's list of revoked certificates, and its rules for those who had one."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -61,6 +63,17 @@ def test_revoked_and_removed_devices_are_listed_and_shut_out(
     assert "user a\ntopic deny #" in rules
     assert "user b\ntopic deny #" in rules
     assert "user c\n" not in rules
+
+
+def test_a_process_that_has_a_dead_brokers_number_is_left_alone(
+    office: Office, tmp_path: Path
+) -> None:
+    """SIGHUP would end it; a broker that was killed leaves its file behind."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        (tmp_path / "no.pid").write_text(f"{other.pid}\n")
+        office.revoking.write()
+        other.communicate(b"\n", timeout=30)
+    assert other.returncode == 0
 
 
 def test_one_that_is_enrolled_anew_is_let_in_again(office: Office, tmp_path: Path) -> None:

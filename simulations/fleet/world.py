@@ -133,6 +133,8 @@ class World:
     def _is_over(self) -> bool:
         if self.control is None or self.faults.stormy or not self.rollouts:
             return False
+        if len(self.rollouts) < self.begun:
+            return False  # a kill lost it, and it will be made anew
         return all(one.status is not RolloutStatus.DRAFT and not one.lives for one in self.rollouts)
 
     @property

@@ -45,8 +45,10 @@ class Ends(Watcher):
             _, before = ended
             if one.phase is not before and one.phase not in _AFTER:
                 raise self.broken(f"{device} was {before} and is {one.phase} in one attempt")
-            if before is Phase.UNDONE and one.phase is not before:
+            if before is Phase.UNDONE and one.phase not in _AFTER:
                 raise self.broken(f"{device} was undone and is {one.phase}")
+        if one.phase is Phase.UNDOING:
+            self._ended.pop(key, None)  # perhaps once more: the version before did not last on it
         if one.phase in _ENDS or one.phase is Phase.UNDONE:
             self._ended[key] = one.attempt, one.phase
 

@@ -70,6 +70,10 @@ bench-serve: $(READY) ## the inference tier beside Triton, Mosec, MLServer and o
 	$(BIN)/python -m simulations.serve_bench --write BENCHMARKS.md --plot docs/serve-bench.svg
 
 MINUTES ?= 10
+SEEDS ?= 2000
+
+simulate-fleet: $(READY) ## SEEDS=2000 small fleets with everything wrong at once, every invariant checked
+	$(BIN)/hybridge simulate many --count $(SEEDS)
 
 chaos-broker: $(READY) test-packages ## kill -9, cut and crowd the embedded broker for MINUTES=10, then check every promise
 	$(BIN)/python -m simulations.broker_chaos --minutes $(MINUTES)

@@ -22,7 +22,7 @@ COUNT, CANARY, LOOK_S, WITHIN_S = 2000, 40, 0.5, 300.0
 BAD = {
     "1.2.0": (Behaviour(accuracy=0.93), "accuracy_loss"),  # two points worse
     "1.3.0": (Behaviour(fault="load"), "install_failures"),
-    "1.4.0": (Behaviour(fault="golden"), "failures"),  # NaN: of the install and of the golden samples
+    "1.4.0": (Behaviour(fault="golden"), "failures"),  # NaN
     "1.5.0": (Behaviour(latency_ms=5.0), "p95_latency_ms"),  # five times slower, and let in
 }
 SPEC: dict[str, object] = {

@@ -37,9 +37,12 @@ def test_the_page_of_the_http_api(tmp_path: Path) -> None:
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "inference.md").read_text()
-    (settings,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    settings, experiment = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "cloud.toml").write_text(f'{settings}\n[[models]]\nbundle = "b"\n')
     assert load(tmp_path / "cloud.toml", {}).result_cache.policy == "arc"
+    (tmp_path / "cloud.toml").write_text(experiment)
+    (one,) = load(tmp_path / "cloud.toml", {}).experiments
+    assert [arm.share for arm in one.arms] == [0.9, 0.1]
 
 
 def test_every_make_target_of_the_readme_exists() -> None:

@@ -33,15 +33,14 @@ def begin(state: State) -> tuple[State, tuple[Fault, ...]]:
 
 
 def in_order(state: State, factory: Release) -> tuple[Release, ...]:
-    """What to try, the best first; the factory bundle always comes last."""
-    updates = tuple(
-        release
+    """What to try, the best first: as they ran, so that one that was undone comes after the one that
+    ran in its place. The factory bundle is always there, last where it is none of the kept ones.
+    """
+    ran = tuple(
+        factory if release.factory or release.same_as(factory) else release
         for release in (state.active, *state.previous)
-        if not release.factory and not release.same_as(factory)
     )
-    if state.active.factory or state.active.same_as(factory):
-        return (factory, *updates)
-    return (*updates, factory)
+    return tuple(dict.fromkeys((*ran, factory)))
 
 
 def fall_back(state: State, opened: Release, faults: tuple[Fault, ...]) -> State:

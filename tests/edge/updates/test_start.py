@@ -91,6 +91,26 @@ def test_a_version_that_no_engine_takes_is_passed_over_and_refused(setup: Setup)
     assert setup.state.active == setup.releases[1]
 
 
+@pytest.mark.parametrize(
+    ("broken", "opened"), [(("3.5.0",), "1.0.0"), (("3.5.0", "1.0.0"), "2.5.0")]
+)
+def test_the_factory_bundle_that_ran_last_goes_before_a_version_that_was_undone(
+    setup: Setup, broken: tuple[str, ...], opened: str
+) -> None:
+    _, undone, new = setup.releases
+    home = factory_release(open_bundle(setup.factory))
+    setup.save(State("tiny-edge", new, (home, undone)))
+
+    def opener(path: Path) -> str:
+        version = open_bundle(path).manifest.version
+        if version in broken:
+            raise Malformed("it does not open")
+        return version
+
+    assert open_active(setup.state_dir, setup.factory, opener) == opened
+    assert setup.state.active.version == opened
+
+
 def test_the_factory_bundle_must_open(setup: Setup) -> None:
     def opener(path: Path) -> Path:
         raise Unavailable("no engine here")

@@ -44,7 +44,7 @@ groups:
 profiles:
   routing:
     1: {{confidence_min: 2.0}}
-    2: {{confidence_min: 0.0}}
+    2: {{confidence_min: 0.0, audit_share: 0.0}}  # audits are drawn by chance
 devices:
   cam-7: {{labels: {{site: lyon, hw: pi5}}}}
 """

@@ -14,6 +14,7 @@ class Agenda:
         """Unix seconds."""
         self.done = 0
         """Entries that were carried out."""
+        self.stopped = False
         self._entries: list[_Entry] = []
         self._number = 0
 
@@ -22,11 +23,12 @@ class Agenda:
         self._number += 1
         heapq.heappush(self._entries, (self.now + max(delay_s, 0.0), self._number, what))
 
-    def run_until(self, end: float, stop: Callable[[], bool] | None = None) -> None:
-        """Carry out all that is due up to `end` (Unix seconds), or until `stop` says so."""
+    def run_until(self, end: float) -> None:
+        """Carry out all that is due up to `end` (Unix seconds), or until somebody sets `stopped`."""
+        self.stopped = False
         entries = self._entries
         while entries and entries[0][0] <= end:
-            if stop is not None and stop():
+            if self.stopped:
                 return
             self.now, _, what = heapq.heappop(entries)
             what()

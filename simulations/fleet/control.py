@@ -40,7 +40,7 @@ from simulations.fleet.checkers.watcher import Watcher
 from simulations.fleet.network import Network
 from simulations.fleet.store import Store, Writes
 
-BATCH = 20_000
+BATCH = 500_000
 """Messages that one tick takes at most."""
 _MARK = state_topic(DeviceId(OWN_NAME))
 

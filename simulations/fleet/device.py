@@ -18,24 +18,20 @@ from edge.updates.events import (
     Started,
     Try,
 )
-from edge.updates.fleet_view import FleetView, view_of
+from edge.updates.fleet_view import view_of
 from edge.updates.machine import step
 from edge.updates.release import Release
 from edge.updates.state import State, first_state
 from edge.updates.target import Target
 from shared.fleet.desired import BYTES_MAX, DesiredModel
-from shared.fleet.document import Document
-from shared.fleet.reported import ReportedModel
-from shared.fleet.telemetry import Telemetry
 from shared.ids import DeviceId
-from shared.topics import desired, reported, state, telemetry
+from shared.topics import desired, state
 from simulations.fleet import seeds
 from simulations.fleet.labour import Bench, duration_s, outcome
-from simulations.fleet.lies import lying_reports, lying_telemetry
 from simulations.fleet.models import MODEL, Traits
 from simulations.fleet.nature import Nature
+from simulations.fleet.reporting import Reporting, payload_of
 from simulations.fleet.surroundings import Surroundings
-from simulations.fleet.telemetry import telemetry as telemetry_of
 
 RECONNECT_S, LOOK_S, PROVEN_S, DEATH_S, RETRY_S = 20.0, 2.0, 60.0, 5.0, 60.0
 _ONLINE, _OFFLINE = Presence(online=True), Presence(online=False)
@@ -45,34 +41,29 @@ class Device:
     """What is on its disk survives `die`; all else begins anew with `boot`."""
 
     __slots__ = (
-        "_around", "_birth", "_boot", "_labour", "_last_report", "_last_telemetry", "_pending", "_said",
-        "_topics", "_view", "_will", "booted_at", "changed_at", "desired", "factory", "id", "index",
-        "life", "nature", "sequence", "shadow_started", "started", "state", "telemetry_sequence", "up",
+        "_around", "_birth", "_labour", "_topic", "_will", "boot_name", "booted_at", "changed_at",
+        "desired", "factory", "id", "index", "life", "nature", "reporting", "shadow_started",
+        "started", "state", "up",
     )  # fmt: skip
 
     def __init__(self, index: int, name: str, nature: Nature, around: Surroundings) -> None:
         self.index, self.id, self.nature, self._around = index, name, nature, around
         device = DeviceId(name)
-        self._topics = desired(device, "model"), reported(device, "model"), telemetry(device)
-        self._birth = state(device), _payload(around, _ONLINE)
-        self._will = state(device), _payload(around, _OFFLINE)
+        self._topic = desired(device, "model")
+        self.reporting = Reporting(device, around)
+        self._birth = state(device), payload_of(around, _ONLINE)
+        self._will = state(device), payload_of(around, _OFFLINE)
         # On disk:
         self.factory = around.releases[0]
         self.state: State = first_state(MODEL, self.factory)
         self.state = step(self.state, Followed(None))[0]
         self.desired: DesiredModel | None = None
-        self.sequence = 0
         # In memory:
         self.up = False
         self.life = 0
         self.booted_at = self.changed_at = 0.0
-        self.started = self.shadow_started = self.telemetry_sequence = self._labour = 0
-        self._boot = ""
-        self._view: FleetView | None = None
-        self._said: ReportedModel | None = None
-        self._last_report: ReportedModel | None = None
-        self._last_telemetry: Telemetry | None = None
-        self._pending = False
+        self.started = self.shadow_started = self._labour = 0
+        self.boot_name = ""
 
     @property
     def runs(self) -> str:
@@ -91,14 +82,9 @@ class Device:
             return
         around = self._around
         self.up, self.life = True, self.life + 1
-        self._boot = seeds.name(around.seed, "boot", self.id, self.life)
-        self.booted_at, self.telemetry_sequence, self.started, self.shadow_started = (
-            self.now,
-            0,
-            0,
-            0,
-        )
-        self._view = self._last_telemetry = None
+        self.boot_name = seeds.name(around.seed, "boot", self.id, self.life)
+        self.booted_at, self.started, self.shadow_started = self.now, 0, 0
+        self.reporting.boot()
         before = self.runs
         counted, faults = starting.begin(self.state)
         self.state = counted
@@ -140,7 +126,7 @@ class Device:
                 watcher.took(self, self.desired)
         for command in commands:
             self._do(command)
-        self._report()
+        self.reporting.changed(self, view_of(self.state, self.state.active))
 
     def _do(self, command: Command) -> None:
         traffic = self._around.traffic
@@ -225,11 +211,11 @@ class Device:
         around = self._around
         if not self.up or around.network.connected(self.id):
             return
-        if not around.network.connect(self, self._birth, self._will, self._topics[:1]):
+        if not around.network.connect(self, self._birth, self._will, (self._topic,)):
             self._reconnect()
             return
-        self._pending = True
-        self._report()
+        self.reporting.pending = True
+        self.reporting.send(self)
         if self._look_is_due():
             self._later(LOOK_S, Offered(around.releases))
         if self.nature.flaps_s:
@@ -253,7 +239,7 @@ class Device:
 
     def receive(self, topic: str, payload: object) -> None:
         """A desired state; copies and old ones change nothing."""
-        if not self.up or topic != self._topics[0]:
+        if not self.up or topic != self._topic:
             return
         document = payload
         if isinstance(payload, bytes):
@@ -266,7 +252,7 @@ class Device:
         around = self._around
         around.traffic.audit[self.index] = audit if audit is not None else around.audit_share
         if self.nature.lie == "version":
-            self._pending = True
+            self.reporting.pending = True
         self._advance(
             Followed(
                 Target(
@@ -289,75 +275,3 @@ class Device:
         target = self.state.target
         wanted = target is not None and not target.names(self.state.active)
         return wanted and not lies and self.state.candidate is None
-
-    # What it says
-
-    def _report(self) -> None:
-        view = view_of(self.state, self.state.active)
-        if view != self._view:
-            self._view, self._pending = view, True
-            self.sequence += 1
-            self._last_report, self._said = self._said, _said(self, view)
-        if not self._pending or self._said is None:
-            return
-        network, topic = self._around.network, self._topics[1]
-        if not network.connected(self.id):
-            return
-        self._pending = False
-        said = [self._said]
-        if self.nature.lie:
-            said = lying_reports(self.nature, self._said, self._last_report, self.desired)
-        for document in said:
-            if not network.publish(self.id, topic, _payload(self._around, document), retained=True):
-                self._pending = True
-                return
-
-    def measure(self) -> None:
-        """Send telemetry; `traffic` has run this device to now. Lost reports are not sent again."""
-        around, network = self._around, self._around.network
-        if not network.connected(self.id):
-            return
-        self.telemetry_sequence += 1
-        said = telemetry_of(
-            around.traffic,
-            self.index,
-            boot=self._boot,
-            sequence=self.telemetry_sequence,
-            at=self.now + self.nature.clock_offset_s,
-            uptime_s=self.now - self.booted_at,
-            interval_s=around.telemetry_s,
-            started=self.started,
-            shadow_started=self.shadow_started,
-        )
-        documents = [said]
-        if self.nature.lie:
-            documents = lying_telemetry(
-                self.nature, said, self._last_telemetry, self.desired, around.rng
-            )
-            self._last_telemetry = said
-        for document in documents:
-            payload = _payload(around, document)
-            if not network.publish(self.id, self._topics[2], payload, retained=False):
-                return
-
-
-def _said(device: Device, view: FleetView) -> ReportedModel:
-    return ReportedModel.model_construct(
-        sequence=device.sequence,
-        at=device.now + device.nature.clock_offset_s,
-        generation=view.generation,
-        rollout=view.rollout,
-        attempt=view.attempt,
-        phase=view.phase,
-        model=MODEL,
-        version=view.active.version,
-        manifest_sha256=view.active.manifest_sha256,
-        variant="onnxruntime/int8",
-        candidate=view.candidate.version if view.candidate is not None else None,
-        why=view.why,
-        golden_failed=view.golden_failed,
-    )
-
-
-def _payload(around: Surroundings, document: Document) -> object:
-    return document.to_bytes() if around.on_wire else document

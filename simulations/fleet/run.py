@@ -119,12 +119,11 @@ def simulate(
         watchers.append(exposed)
         if checked:
             watchers.extend(checkers(world))
-        gc.collect()
-        gc.freeze()  # a fleet lives as long as its run; looking through it each time is a third of it
+        gc.disable()  # a fleet lives as long as its run; looking through it each time is a third of it
         try:
             world.run()
         finally:
-            gc.unfreeze()
+            gc.enable()
     return Ran(_outcome(world, exposed, time.perf_counter() - began), samples)
 
 

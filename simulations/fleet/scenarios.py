@@ -39,6 +39,8 @@ class Scenario:
     trouble: Trouble = field(default_factory=Trouble)
     storm: Storm = field(default_factory=Storm)
     telemetry_s: float = 300.0
+    report_s: float = 0.0
+    """For so long a device gathers its news before it reports."""
     tick_s: float = 5.0
     before_s: float = 600.0
     """From the start of the devices to that of the rollout."""
@@ -129,13 +131,16 @@ LARGE: Final = 10_000
 
 
 def sized(scenario: Scenario, devices: int) -> Scenario:
-    """For fleets over `LARGE` devices: they report each half hour, the region looks each 30 s and
-    watches for half an hour, or a run would take ten times as long and show the same.
+    """For fleets over `LARGE` devices: they send telemetry each hour and gather their news for two
+    minutes, the region looks each minute and watches for half an hour; a run would take five times
+    as long and show the same.
     """
     if devices <= LARGE:
         return scenario
-    spec = scenario.spec.model_copy(update={"silence_s": 2 * HOUR, "watch_s": 0.5 * HOUR})
-    return replace(scenario, spec=spec, telemetry_s=0.5 * HOUR, tick_s=30.0, settle_s=600.0)
+    spec = scenario.spec.model_copy(update={"silence_s": 3 * HOUR, "watch_s": 0.5 * HOUR})
+    return replace(
+        scenario, spec=spec, telemetry_s=HOUR, report_s=120.0, tick_s=60.0, settle_s=600.0
+    )
 
 
 def candidates(scenario: Scenario, rng: Random) -> tuple[Traits, ...]:

@@ -25,6 +25,8 @@ class Surroundings:
     releases: tuple[Release, ...]
     """What the signed metadata names, in the same order as far as they are released."""
     telemetry_s: float
+    report_s: float
+    """News of so long goes into one report; 0: each is sent at once."""
     on_wire: bool
     """Documents are sent as bytes, and read back."""
     audit_share: float = 0.01

@@ -57,7 +57,7 @@ class World:
             seed=seed, agenda=self.agenda, network=self.network, traffic=self.traffic,
             rng=seeds.source(seed, "devices"), watchers=watchers, traits=traits,
             releases=tuple(release(t, number) for number, t in enumerate(traits)),
-            telemetry_s=scenario.telemetry_s, on_wire=scenario.on_wire,
+            telemetry_s=scenario.telemetry_s, report_s=scenario.report_s, on_wire=scenario.on_wire,
             audit_share=scenario.population.audit_share,
             index={t.version: number for number, t in enumerate(traits)},
         )  # fmt: skip
@@ -85,6 +85,7 @@ class World:
         self.control: Control | None = Control(self.store, self._control_around)
         self.kills = 0
         self.healed_at = EPOCH
+        self._ends = False
         self.begun = 0
         """Rollouts so far."""
         self._specs = [
@@ -124,8 +125,9 @@ class World:
         """To the end of the rollout and a while beyond, or to the horizon."""
         self.start()
         end = EPOCH + self.scenario.horizon_s
-        self.agenda.run_until(end, stop=self._is_over)
+        self.agenda.run_until(end)
         if self._is_over():
+            self._ends = True
             self.agenda.run_until(self.agenda.now + self.scenario.settle_s)
         for watcher in self.watchers:
             watcher.healed(self)
@@ -168,13 +170,16 @@ class World:
             self.traffic.run_to(np.array([device.index for device in here]), self.agenda.now)
         for device in here:
             device.look()
-            device.measure()
+            device.reporting.measure(device)
         self.agenda.after(self.scenario.telemetry_s, partial(self._measure, mine))
 
     # The control plane
 
     def _tick(self) -> None:
         self.agenda.after(self.scenario.tick_s, self._tick)
+        if not self._ends and self._is_over():
+            self.agenda.stopped = True
+            return
         if self.control is None:
             return
         try:
@@ -205,7 +210,7 @@ class World:
         at again; so is whether the one before is over.
         """
         storm = self.scenario.storm.lasts_s > 0
-        if self.begun < len(self._specs) or storm:
+        if self.begun < len(self._specs) or storm or not self.rollouts:
             self.agenda.after(10.0 if not storm else 60.0, self._begin_rollout)
         control, now = self.control, self.agenda.now
         if control is None:

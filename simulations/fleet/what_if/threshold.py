@@ -48,7 +48,8 @@ def as_recorded(total: Total, bytes_per_message: float | None, cloud_ms: float) 
 def at(total: Total, threshold: float, bytes_per_message: float | None, cloud_ms: float) -> Figures:
     """`threshold` in 0..1: samples below it are escalated."""
     shares = total.confidence / max(int(total.confidence.sum()), 1)
-    below = np.clip((threshold - EDGES[:-1]) * CONFIDENCE_BINS, 0.0, 1.0)
+    # rounded: 0.9 is an edge, though (0.9 - 0.8) * 10 is less than 1
+    below = np.clip(np.round((threshold - EDGES[:-1]) * CONFIDENCE_BINS, 9), 0.0, 1.0)
     low, high = shares[below >= 1.0].sum(), shares[below > 0.0].sum()
     estimate = float((shares * below).sum())
     accuracy = _accuracy(total, shares, 1.0 - below)

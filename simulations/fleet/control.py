@@ -4,11 +4,7 @@ Each tick takes what came, steps the rollout, commits once and then publishes. I
 between any two of these; whoever comes after it has the store, the broker's queue and nothing else.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 from cloud.fleet.broker_memory import OWN_NAME, BrokerMemory
-from cloud.fleet.device_settings import PresenceSettings
 from cloud.fleet.parsing import State, said, whose
 from cloud.fleet.presence import PresenceState, changed
 from cloud.rollouts.documents import ModelSubject, RolloutSpec, RolloutStatus
@@ -36,8 +32,7 @@ from shared.ids import DeviceId
 from shared.topics import desired as desired_topic
 from shared.topics import state as state_topic
 from simulations.fleet import desk
-from simulations.fleet.checkers.watcher import Watcher
-from simulations.fleet.network import Network
+from simulations.fleet.region import Region
 from simulations.fleet.store import Store, Writes
 
 BATCH = 500_000
@@ -45,29 +40,8 @@ BATCH = 500_000
 _MARK = state_topic(DeviceId(OWN_NAME))
 
 
-class Killed(Exception):
-    """The process ended here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a control plane needs and does not own."""
-
-    network: Network
-    watchers: Sequence[Watcher]
-    fate: Callable[[str], None]
-    """Called at each point where it may die; raises `Killed`."""
-    record: Callable[[str, str, object], None]
-    """Kind, device or rollout, and what happened: for the trace."""
-    presence: PresenceSettings
-    on_wire: bool
-    tick_s: float
-    keeps: bool
-    """Rollouts are written down. False: nobody kills this one, so nobody would read them."""
-
-
 class Control:
-    def __init__(self, store: Store, around: Surroundings) -> None:
+    def __init__(self, store: Store, around: Region) -> None:
         self._store, self._around, self._network = store, around, around.network
         self.rollouts = {
             name: Rollout.from_record(head, list(store.rows[name].values()))

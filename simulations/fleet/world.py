@@ -10,15 +10,16 @@ from cloud.fleet.documents import Baseline
 from cloud.rollouts.documents import RolloutStatus
 from cloud.rollouts.events import Told
 from cloud.rollouts.machine import Rollout
-from simulations.fleet import control, seeds
+from simulations.fleet import seeds
 from simulations.fleet.agenda import EPOCH, Agenda
 from simulations.fleet.checkers.watcher import Watcher
-from simulations.fleet.control import Control, Killed
+from simulations.fleet.control import Control
 from simulations.fleet.device import Device
 from simulations.fleet.faults import Faults
 from simulations.fleet.models import ACTIVE, Traits
 from simulations.fleet.nature import nature
 from simulations.fleet.network import Network
+from simulations.fleet.region import Killed, Region
 from simulations.fleet.sampling import Samples
 from simulations.fleet.scenarios import Scenario, candidates, subject, varied
 from simulations.fleet.store import Store
@@ -72,7 +73,7 @@ class World:
         self.deadly = 0.0
         """Probability that the control plane dies at a point where it may."""
         self._fate = seeds.source(seed, "fate")
-        self._control_around = control.Surroundings(
+        self._control_around = Region(
             self.network,
             watchers,
             self._may_die,

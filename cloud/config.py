@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from cloud.api.settings import Api
 from cloud.batch.settings import BatchSettings
 from cloud.broker.settings import BrokerSettings
 from cloud.capacity.settings import Budget
-from cloud.config_paths import from_folder
 from cloud.experiments.settings import Experiment
 from cloud.gateway.settings import GatewaySettings
 from cloud.jobs.settings import JobSettings
@@ -18,9 +17,10 @@ from cloud.monitoring.settings import InferenceLogSettings
 from cloud.serving.caches.settings import FeatureCacheSettings, ResultCacheSettings
 from cloud.serving.fallback_settings import Reliability
 from cloud.serving.settings import Batching, ModelSettings, PoolSettings
+from cloud.settings_file import checked, read_settings
 from cloud.updates.settings import RegistryModels
 from shared.bundle.manifest import Name
-from shared.config import Count, Positive, Section, in_words, read_toml
+from shared.config import Count, Positive, Section
 from shared.errors import Malformed
 
 _PATHS = frozenset({
@@ -160,33 +160,17 @@ class Config(Section):
 
 
 def load(path: Path, over: Mapping[str, object]) -> Config:
-    """The file's settings, with those of `over` on top.
+    """The file's settings, with those of `over` on top, section by section.
 
     Paths in the file count from its own folder, those in `over` from the working directory.
     Raises `Malformed` in words.
     """
-    tree = read_toml(path)
-    # `state_dir` is always given, so that its default is the file's neighbour too
-    tree.setdefault("state_dir", str(Config.model_fields["state_dir"].default))
-    return parse(_merged(from_folder(tree, path.parent, _PATHS), over), str(path))
+    return parse(read_settings(Config, path, over, _PATHS), str(path))
 
 
 def parse(tree: Mapping[str, object], where: str) -> Config:
     """A tree of settings to a checked one; `where` is what messages call it."""
-    try:
-        return Config.model_validate(_with_broker_folder(tree))
-    except ValidationError as error:
-        raise Malformed(f"{where}: {in_words(error)}") from error
-
-
-def _merged(below: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
-    """Section by section; a broker of another kind takes nothing from the file's."""
-    merged = dict(below)
-    for name, value in over.items():
-        under = merged.get(name)
-        mixes = isinstance(value, dict) and isinstance(under, dict) and "kind" not in value
-        merged[name] = {**under, **value} if mixes else value  # type: ignore[dict-item]  # both are dicts
-    return merged
+    return checked(Config, _with_broker_folder(tree), where)
 
 
 def _with_broker_folder(tree: Mapping[str, object]) -> Mapping[str, object]:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import StringConstraints, ValidationError, model_validator
+from pydantic import StringConstraints, model_validator
 
-from cloud.config_paths import from_folder
 from cloud.fleet.api.settings import FleetApi
 from cloud.fleet.settings import Devices, Driving, FleetBroker, Identity, Ingest, RegistryAsk
 from cloud.gateway.settings import GatewaySettings
-from shared.config import Positive, Section, in_words, read_toml
+from cloud.settings_file import checked, read_settings
+from shared.config import Positive, Section
 from shared.errors import Malformed
 
 _PATHS = frozenset({
@@ -69,20 +69,9 @@ def load(path: Path, over: Mapping[str, object]) -> FleetConfig:
     Paths in the file count from its own folder, those in `over` from the working directory.
     Raises `Malformed` in words.
     """
-    tree = read_toml(path)
-    # `state_dir` is always given, so that its default is the file's neighbour too
-    tree.setdefault("state_dir", str(FleetConfig.model_fields["state_dir"].default))
-    below = from_folder(tree, path.parent, _PATHS)
-    for name, value in over.items():
-        under = below.get(name)
-        is_section = isinstance(value, dict) and isinstance(under, dict)
-        below[name] = {**under, **value} if is_section else value  # type: ignore[dict-item]  # both are dicts
-    return parse(below, str(path))
+    return parse(read_settings(FleetConfig, path, over, _PATHS), str(path))
 
 
 def parse(tree: Mapping[str, object], where: str) -> FleetConfig:
     """A tree of settings to a checked one; `where` is what messages call it."""
-    try:
-        return FleetConfig.model_validate(tree)
-    except ValidationError as error:
-        raise Malformed(f"{where}: {in_words(error)}") from error
+    return checked(FleetConfig, tree, where)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import StringConstraints, ValidationError, model_validator
+from pydantic import StringConstraints, model_validator
 
-from cloud.config_paths import from_folder
 from cloud.gateway.settings import GatewaySettings
 from cloud.registry.api.settings import RegistryApi
 from cloud.registry.artifacts.settings import ArtifactSettings
@@ -16,7 +15,8 @@ from cloud.registry.evaluation.settings import EvaluationSettings
 from cloud.registry.replication.settings import HomeSettings, PeerSettings
 from cloud.registry.settings import Evaluators, Upkeep
 from cloud.registry.trust.settings import TrustSettings
-from shared.config import Positive, Section, in_words, read_toml
+from cloud.settings_file import checked, read_settings
+from shared.config import Positive, Section
 from shared.errors import Malformed
 
 _PATHS = frozenset({
@@ -64,20 +64,9 @@ def load(path: Path, over: Mapping[str, object]) -> RegistryConfig:
     Paths in the file count from its own folder, those in `over` from the working directory.
     Raises `Malformed` in words.
     """
-    tree = read_toml(path)
-    # `state_dir` is always given, so that its default is the file's neighbour too
-    tree.setdefault("state_dir", str(RegistryConfig.model_fields["state_dir"].default))
-    below = from_folder(tree, path.parent, _PATHS)
-    for name, value in over.items():
-        under = below.get(name)
-        is_section = isinstance(value, dict) and isinstance(under, dict)
-        below[name] = {**under, **value} if is_section else value  # type: ignore[dict-item]  # both are dicts
-    return parse(below, str(path))
+    return parse(read_settings(RegistryConfig, path, over, _PATHS), str(path))
 
 
 def parse(tree: Mapping[str, object], where: str) -> RegistryConfig:
     """A tree of settings to a checked one; `where` is what messages call it."""
-    try:
-        return RegistryConfig.model_validate(tree)
-    except ValidationError as error:
-        raise Malformed(f"{where}: {in_words(error)}") from error
+    return checked(RegistryConfig, tree, where)

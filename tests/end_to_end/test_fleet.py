@@ -87,7 +87,6 @@ def _a_bad_version_is_stopped(site: FleetSite, version: str, within_s: float) ->
     return view
 
 
-@pytest.mark.slow
 def test_a_few_agents_follow_a_rollout_and_its_end(small: FleetSite) -> None:
     _a_good_version_reaches_all(small, 120, shadow_samples=300)
     view = _a_bad_version_is_stopped(small, "1.3.0", 60)

@@ -17,7 +17,7 @@ from simulations.light_devices.behaviour import Behaviour
 from tests.brokers import Client, running_broker
 from tests.cloud.fleet.light import MODEL, NEW, OLD, light_devices
 from tests.cloud.fleet.servers import FleetProcess, fleet
-from tests.cloud.registry.servers import ROOT, until
+from tests.cloud.keyed_process import ROOT, until
 
 SPEC: dict[str, Any] = {
     "subject": {

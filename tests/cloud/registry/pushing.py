@@ -10,7 +10,8 @@ from cloud.registry.catalog.commands import ClaimEvaluation, EndEvaluation
 from cloud.registry.documents import Hardware
 from cloud.registry.store.database import RegistryDatabase
 from shared.bundle.files import MANIFEST
-from tests.cloud.registry.servers import RegistryProcess, Reply
+from tests.cloud.keyed_process import Reply
+from tests.cloud.registry.servers import RegistryProcess
 from tests.tiny_bundle import write_tiny_bundle
 
 MODEL = "tiny"

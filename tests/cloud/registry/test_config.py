@@ -6,7 +6,7 @@ import pytest
 
 from cloud.registry.config import RegistryConfig, load, parse
 from shared.errors import Malformed
-from tests.cloud.registry.servers import ROOT
+from tests.cloud.keyed_process import ROOT
 
 EXAMPLE = ROOT / "firmware_configs" / "registry.toml"
 

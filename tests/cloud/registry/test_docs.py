@@ -16,8 +16,9 @@ import pytest
 from cloud.gateway.roles import Role
 from cloud.registry.catalog.permissions import PERMISSIONS
 from cloud.registry.catalog.states import State
+from tests.cloud.keyed_process import DEADLINE_S, ROOT
 from tests.cloud.registry.api.test_access import ROUTES
-from tests.cloud.registry.servers import DEADLINE_S, ROLES, ROOT
+from tests.cloud.registry.servers import ROLES
 from tests.tiny_bundle import write_tiny_bundle
 
 PAGE = (ROOT / "docs" / "registry.md").read_text()

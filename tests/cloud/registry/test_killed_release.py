@@ -18,10 +18,11 @@ from cloud.registry.store.database import RegistryDatabase
 from shared.errors import Malformed, NotTrusted, Unknown
 from shared.trust.names import parse_file_name
 from shared.trust.store import TrustStore
+from tests.cloud.keyed_process import DEADLINE_S, ROOT
 from tests.cloud.registry.killed_release import AFTER, BEFORE
 from tests.cloud.registry.killed_release import release as release_here
 from tests.cloud.registry.pushing import MODEL, candidate, make_model
-from tests.cloud.registry.servers import DEADLINE_S, ROOT, RegistryProcess
+from tests.cloud.registry.servers import RegistryProcess
 from tests.cloud.registry.trust_keys import TrustKeys
 
 OLD, NEW = "1.0.0", "1.0.1"

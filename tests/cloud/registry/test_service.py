@@ -15,8 +15,9 @@ import pytest
 
 from cloud.__main__ import main
 from cloud.gateway.roles import Role
+from tests.cloud.keyed_process import DEADLINE_S, ROOT, until
 from tests.cloud.registry.pushing import MODEL, make_model, push, sha256, upload
-from tests.cloud.registry.servers import DEADLINE_S, ROOT, RegistryProcess, until
+from tests.cloud.registry.servers import RegistryProcess
 from tests.cloud.registry.trust_keys import TrustKeys
 
 QUICK = "latency_runs = 20\nlatency_rounds = 1\nthroughput_s = 0.01\npoll_s = 0.05\n"

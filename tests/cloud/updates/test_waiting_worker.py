@@ -11,7 +11,7 @@ from cloud.broker.launch import BrokerAddress
 from shared import topics
 from shared.ids import DeviceId
 from tests.brokers import Client
-from tests.cloud.registry.servers import ROOT
+from tests.cloud.keyed_process import ROOT
 from tests.cloud.registry.trust_keys import TrustKeys
 
 NO_SUBSCRIBER = 0x10

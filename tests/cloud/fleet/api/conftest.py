@@ -7,7 +7,7 @@ import pytest
 
 from tests.cloud.fleet.light import light_devices
 from tests.cloud.fleet.servers import FleetProcess, fleet
-from tests.cloud.registry.servers import until
+from tests.cloud.keyed_process import until
 
 
 @pytest.fixture(scope="package")

@@ -17,7 +17,7 @@ from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.publishing import Publishing
 from cloud.fleet.released import Released
 from cloud.fleet.store.database import FleetDatabase
-from tests.cloud.registry.servers import ROOT
+from tests.cloud.keyed_process import ROOT
 
 PAGE = (ROOT / "docs" / "fleet.md").read_text()
 

@@ -21,7 +21,7 @@ from edge.identity.settings import Identity
 from shared.errors import HybridgeError
 from tests.brokers import Client, running_broker
 from tests.cloud.fleet.servers import FleetProcess
-from tests.cloud.registry.servers import until
+from tests.cloud.keyed_process import until
 
 SETTINGS = """device_broker = "mqtts://127.0.0.1:{port}"
 [api]

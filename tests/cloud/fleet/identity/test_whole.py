@@ -26,7 +26,7 @@ from shared.mqtt.link import Link
 from tests.brokers import BROKER_KINDS, BrokerKind
 from tests.cloud.fleet.identity.regions import HOST, Region, running_region
 from tests.cloud.fleet.servers import FleetProcess
-from tests.cloud.registry.servers import ROOT
+from tests.cloud.keyed_process import ROOT
 from tests.raw_client import RawClient
 
 

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from cloud.gateway.roles import Role
 from cloud.registry.api.schemas import MissingRequest, RunnerRequest
 from shared.config import in_words
-from tests.cloud.registry.servers import DEADLINE_S, RegistryProcess
+from tests.cloud.keyed_process import DEADLINE_S
+from tests.cloud.registry.servers import RegistryProcess
 
 NAMES = (
     "..", ".", "a/b", "..%2f..%2fetc", "%2e%2e", "a%00b", "a\nb", "A", "ä", "-a", "a b", "a%", "a;b",

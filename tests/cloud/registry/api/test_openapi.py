@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cloud.registry.api.checked import pattern
+from tests.cloud.keyed_process import ROOT
 from tests.cloud.registry.api.conftest import NO_EVALUATORS
-from tests.cloud.registry.servers import ROOT, RegistryProcess
+from tests.cloud.registry.servers import RegistryProcess
 from tests.cloud.registry.trust_keys import TrustKeys
 
 CONFIG = ROOT / "tests" / "cloud" / "api" / "schemathesis.toml"

@@ -10,6 +10,7 @@ import pytest
 
 from cloud.gateway.roles import Role
 from shared.delta.decoder import apply
+from tests.cloud.keyed_process import Reply, until
 from tests.cloud.registry.pushing import (
     MODEL,
     candidate,
@@ -19,7 +20,7 @@ from tests.cloud.registry.pushing import (
     sha256,
     upload,
 )
-from tests.cloud.registry.servers import RegistryProcess, Reply, until
+from tests.cloud.registry.servers import RegistryProcess
 from tests.cloud.registry.trust_keys import TrustKeys
 
 

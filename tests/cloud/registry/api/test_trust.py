@@ -7,7 +7,8 @@ from pathlib import Path
 from cloud.gateway.roles import Role
 from cloud.registry.trust import edits
 from cloud.registry.trust.keys import load_signer
-from tests.cloud.registry.servers import RegistryProcess, until
+from tests.cloud.keyed_process import until
+from tests.cloud.registry.servers import RegistryProcess
 from tests.cloud.registry.trust_keys import TrustKeys
 
 

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from cloud.gateway.roles import Role
+from tests.cloud.keyed_process import DEADLINE_S, Reply, until
 from tests.cloud.registry.pushing import sha256, upload
-from tests.cloud.registry.servers import DEADLINE_S, RegistryProcess, Reply, until
+from tests.cloud.registry.servers import RegistryProcess
 
 
 def stands_at(registry: RegistryProcess, content: bytes) -> Reply:

@@ -19,9 +19,10 @@ from cloud.registry.documents import ModelVersion, Origin, StoredFile
 from shared.bundle.files import MANIFEST
 from shared.bundle.reader import open_bundle
 from shared.errors import Conflict, NotTrusted, Refused
+from tests.cloud.keyed_process import ROOT
 from tests.cloud.registry.client.cutting_proxy import cutting_proxy
 from tests.cloud.registry.client.scripted_server import problem, response, scripted
-from tests.cloud.registry.servers import ROOT, RegistryProcess
+from tests.cloud.registry.servers import RegistryProcess
 from tests.tiny_bundle import write_tiny_bundle
 
 SAMPLES = 100_000  # of golden data: 2.8 MB that do not compress

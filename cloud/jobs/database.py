@@ -5,23 +5,21 @@ groups: one commit, and one wait for the disk, for all that came while the last 
 Each stands or fails alone, by a savepoint.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from cloud.jobs.schema import jobs
-from cloud.store.first_open import alone
-from shared.errors import Malformed, Unavailable
+from cloud.store.engine import away, open_engine, translated, write_alone, writing
 
 T = TypeVar("T")
 _LOCK = 0x6879_6A6F_6273  # of PostgreSQL's advisory locks: "hyjobs"
-_WAL_BYTES_KEPT = 64 * 1024**2
+_WAIT_S = 5  # for another process's commit
+_WHERE = "the jobs' database"
 
 
 @dataclass(slots=True)
@@ -79,24 +77,13 @@ class JobDatabase:
 
     def __init__(self, url: str) -> None:
         """Raises `Malformed` for a URL that is none."""
-        try:
-            self._engine = create_engine(
-                url, pool_pre_ping=not url.startswith("sqlite"),
-                hide_parameters=True,  # one of them is a whole request, and errors are logged
-            )  # fmt: skip
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise Malformed(f"jobs.url: {error}") from error
-        if self._engine.dialect.name == "sqlite":
-            _tune_sqlite(self._engine)
-        self._writing = self._engine.execution_options(writes=True)
+        self._engine = open_engine(url, "jobs.url", file_wait_s=_WAIT_S)
+        self._writing = writing(self._engine)
 
     def open(self) -> None:
         """Create what is missing. No caller reads what this raises, so it names the URL."""
-        with (
-            self._translated(f"jobs.url {self._engine.url!r}"),
-            self._writing.begin() as connection,
-        ):
-            _alone(connection)
+        with translated(f"jobs.url {self._engine.url!r}"), self._writing.begin() as connection:
+            write_alone(connection, _LOCK)
             # not `create_all`: two processes that start at once would both miss the table
             connection.execute(CreateTable(jobs, if_not_exists=True))
             for index in sorted(jobs.indexes, key=lambda index: str(index.name)):
@@ -108,8 +95,8 @@ class JobDatabase:
         On a disk that holds its promises, what this returned stands a power cut.
         """
         outcomes: list[Any] = []
-        with self._translated(), self._writing.begin() as connection:
-            _alone(connection)
+        with translated(_WHERE), self._writing.begin() as connection:
+            write_alone(connection, _LOCK)
             transaction = Transaction(connection)
             for change in changes:
                 transaction.begin()
@@ -118,7 +105,7 @@ class JobDatabase:
                         outcomes.append(change(transaction))
                 except SQLAlchemyError as error:
                     transaction.undone()
-                    outcomes.append(_away(error))
+                    outcomes.append(away(error, _WHERE))
                 except Exception as error:  # noqa: BLE001  whoever asked for the change is told
                     transaction.undone()
                     outcomes.append(error)
@@ -126,46 +113,8 @@ class JobDatabase:
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """One consistent view."""
-        with self._translated(), self._engine.begin() as connection:
+        with translated(_WHERE), self._engine.begin() as connection:
             return look(connection)
 
     def close(self) -> None:
         self._engine.dispose()
-
-    @contextmanager
-    def _translated(self, where: str = "the jobs' database") -> Iterator[None]:
-        try:
-            yield
-        except SQLAlchemyError as error:
-            raise _away(error, where) from error
-
-
-def _away(error: SQLAlchemyError, where: str = "the jobs' database") -> Unavailable:
-    """In one line without statement, parameters and URL: callers read it."""
-    words = str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0]
-    away = Unavailable(f"{where}: {words[:200]}")
-    away.__cause__ = error
-    return away
-
-
-def _alone(connection: Connection) -> None:
-    """One writer at a time, as SQLite has it: the bounds and idempotency keys count on it."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-
-
-def _tune_sqlite(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def _set(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # transactions begin below, not where sqlite3 thinks
-        connection.execute("PRAGMA busy_timeout=5000")  # milliseconds; first, for what follows
-        with alone(engine.url.database):
-            connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
-        connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut
-        connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_KEPT}")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # a transaction that reads first and then writes is refused at once, whatever its timeout
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

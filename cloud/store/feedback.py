@@ -4,30 +4,24 @@ Inserting is idempotent by (device, sample). Bounded in rows and bytes: the olde
 """
 
 import math
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, Engine, create_engine, delete, event, select
+from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
-    IntegrityError,
-    NoSuchModuleError,
-    SQLAlchemyError,
-)
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
-from cloud.store.first_open import alone
+from cloud.store.engine import open_engine
 from cloud.store.known_samples import KnownSamples
 from cloud.store.schema import feedback
-from shared.errors import Malformed, Refused, Unavailable
+from shared.errors import Refused, Unavailable
 from shared.ids import DeviceId, SampleId
 from shared.wire.envelope import CloudAnswer, Escalation
 
 _ROW_OVERHEAD_BYTES = 250  # names, numbers and the unique index's entry
+_WAIT_S = 5  # for another process's commit
 _EVICT_ROWS = 512  # looked at together: a statement of some milliseconds
 
 Key = tuple[DeviceId, SampleId]
@@ -68,15 +62,7 @@ class FeedbackTable:
     """Raises `Unavailable` while the database is away, `Refused` for a row it will never take."""
 
     def __init__(self, url: str, bounds: Bounds) -> None:
-        try:
-            self._engine = create_engine(
-                url, pool_pre_ping=not url.startswith("sqlite"),
-                hide_parameters=True,  # one of them is a payload, and errors are logged
-            )  # fmt: skip
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise Malformed(f"store.url: {error}") from error
-        if self._engine.dialect.name == "sqlite":
-            _tune_sqlite(self._engine)
+        self._engine = open_engine(url, "store.url", file_wait_s=_WAIT_S)
         self._bounds = bounds
         self._totals = _Totals()
         self.known = KnownSamples(bounds.rows_max)
@@ -201,12 +187,3 @@ def _values(row: Feedback) -> dict[str, object]:
         "run_ms": answer.run_ms,
         "row_bytes": len(payload.data) + len(probabilities) + _ROW_OVERHEAD_BYTES,
     }
-
-
-def _tune_sqlite(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def _set(connection: sqlite3.Connection, _record: object) -> None:
-        connection.execute("PRAGMA busy_timeout=5000")  # milliseconds; first, for what follows
-        with alone(engine.url.database):
-            connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
-        connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut

@@ -7,23 +7,22 @@ commit is for many of them.
 
 import fcntl
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
 
-from cloud.fleet.store.migrate import migrate
-from cloud.store.first_open import alone
-from shared.errors import Conflict, InUse, Malformed, Unavailable
+from cloud.store.engine import open_engine, reading, translated, words, write_alone, writing
+from cloud.store.migrating import Migrations
+from shared.errors import Conflict, InUse
 
 T = TypeVar("T")
+MIGRATIONS: Final = Migrations("cloud.fleet.store", "fleet_schema")
 _LOCK: Final = 0x6879_666C_6565  # of PostgreSQL's advisory locks: "hyflee"
 _OWNS: Final = _LOCK + 1
-_WAL_BYTES_KEPT: Final = 64 * 1024**2
 _WAIT_S: Final = 10
 """For another process's commit, and for a connection. A database that is slower is away."""
 
@@ -33,20 +32,8 @@ class FleetDatabase:
 
     def __init__(self, url: str) -> None:
         """Raises `Malformed` for a URL that is none."""
-        try:
-            self._engine = create_engine(
-                url, pool_pre_ping=not url.startswith("sqlite"), hide_parameters=True,
-                connect_args={} if url.startswith("sqlite") else {"connect_timeout": _WAIT_S},
-            )  # fmt: skip
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise Malformed(f"devices.url: {error}") from error
-        if self._engine.dialect.name == "sqlite":
-            _tune_sqlite(self._engine)
-            self._reading = self._engine
-        else:
-            _tune_postgresql(self._engine)
-            self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ")
-        self._writing = self._engine.execution_options(writes=True)
+        self._engine = open_engine(url, "devices.url", file_wait_s=_WAIT_S, server_wait_s=_WAIT_S)
+        self._writing, self._reading = writing(self._engine), reading(self._engine)
         self._turn = threading.Lock()
         """Threads of this process queue here and not at the database, which gives up after a time."""
 
@@ -58,8 +45,8 @@ class FleetDatabase:
         """
         where = f"devices.url {self._engine.url!r}"
         with _translated(where), self._writing.begin() as connection:
-            _alone(connection)
-            migrate(connection, where)
+            write_alone(connection, _LOCK)
+            MIGRATIONS.apply(connection, where)
 
     def write(self, change: Callable[[Connection], T]) -> T:
         """Make the change and commit it; what it raises is raised, and then nothing is changed.
@@ -68,7 +55,7 @@ class FleetDatabase:
         where a constraint of the tables says no.
         """
         with self._turn, _translated(), self._writing.begin() as connection:
-            _alone(connection)
+            write_alone(connection, _LOCK)
             return change(connection)
 
     def read(self, look: Callable[[Connection], T]) -> T:
@@ -111,17 +98,11 @@ class FleetDatabase:
 
 @contextmanager
 def _translated(where: str = "the fleet's database") -> Iterator[None]:
-    """Into one line without statement, parameters and URL: callers read it."""
-    try:
-        yield
-    except IntegrityError as error:
-        raise Conflict(f"{where} does not take it: {_words(error)}") from error
-    except SQLAlchemyError as error:
-        raise Unavailable(f"{where}: {_words(error)}") from error
-
-
-def _words(error: SQLAlchemyError) -> str:
-    return str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0][:200]
+    with translated(where):
+        try:
+            yield
+        except IntegrityError as error:
+            raise Conflict(f"{where} does not take it: {words(error)}") from error
 
 
 @contextmanager
@@ -135,33 +116,3 @@ def _locked(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _alone(connection: Connection) -> None:
-    """One writer at a time, as SQLite has it."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-
-
-def _tune_postgresql(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def _set(connection: Any, _record: object) -> None:
-        connection.execute(f"SET lock_timeout = '{_WAIT_S}s'")
-        connection.commit()
-
-
-def _tune_sqlite(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def _set(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # transactions begin below, not where sqlite3 thinks
-        connection.execute(f"PRAGMA busy_timeout={_WAIT_S * 1000}")  # first, for what follows
-        with alone(engine.url.database):
-            connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
-        connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut
-        connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_KEPT}")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # a transaction that reads first and then writes is refused at once, whatever its timeout
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

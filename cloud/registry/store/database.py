@@ -5,22 +5,22 @@ one commit, and one wait for the disk, for all that came while the last one was 
 or fails alone, by a savepoint.
 """
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
-from cloud.registry.store.migrate import migrate
-from cloud.store.first_open import alone
-from shared.errors import Malformed, Unavailable
+from cloud.store.engine import away, open_engine, reading, translated, write_alone, writing
+from cloud.store.migrating import Migrations
+from shared.errors import Unavailable
 
 T = TypeVar("T")
+MIGRATIONS: Final = Migrations("cloud.registry.store", "registry_schema")
+_WHERE = "the registry's database"
 _LOCK = 0x6879_7265_6773  # of PostgreSQL's advisory locks: "hyregs"
-_WAL_BYTES_KEPT = 64 * 1024**2
 _GROUP_MAX = 64
 _WAIT_S = 10
 """For another process's commit, and for a connection. A registry that is slower is away."""
@@ -42,7 +42,7 @@ class _Write(Generic[T]):
             with begin():
                 self._outcome = self._change(connection)
         except SQLAlchemyError as error:
-            self._error = _away(error)
+            self._error = away(error, _WHERE)
         except Exception as error:  # noqa: BLE001  whoever asked for the change is told
             self._error = error
 
@@ -61,20 +61,8 @@ class RegistryDatabase:
 
     def __init__(self, url: str) -> None:
         """Raises `Malformed` for a URL that is none."""
-        try:
-            self._engine = create_engine(
-                url, pool_pre_ping=not url.startswith("sqlite"), hide_parameters=True,
-                connect_args={} if url.startswith("sqlite") else {"connect_timeout": _WAIT_S},
-            )  # fmt: skip
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise Malformed(f"catalog.url: {error}") from error
-        if self._engine.dialect.name == "sqlite":
-            _tune_sqlite(self._engine)
-            self._reading = self._engine
-        else:
-            _tune_postgresql(self._engine)
-            self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ")
-        self._writing = self._engine.execution_options(writes=True)
+        self._engine = open_engine(url, "catalog.url", file_wait_s=_WAIT_S, server_wait_s=_WAIT_S)
+        self._writing, self._reading = writing(self._engine), reading(self._engine)
         self._guard = threading.Lock()  # of `_waiting`
         self._turn = threading.Lock()  # one commit at a time
         self._waiting: list[_Write[Any]] = []
@@ -86,9 +74,9 @@ class RegistryDatabase:
         reads what this raises, so it names the URL.
         """
         where = f"catalog.url {self._engine.url!r}"
-        with _translated(where), self._writing.begin() as connection:
-            _alone(connection)
-            migrate(connection, where)
+        with translated(where), self._writing.begin() as connection:
+            write_alone(connection, _LOCK)
+            MIGRATIONS.apply(connection, where)
 
     def write(self, change: Callable[[Connection], T]) -> T:
         """Make the change and commit it; what it raises is raised, and then nothing is changed.
@@ -109,8 +97,8 @@ class RegistryDatabase:
 
     def _commit(self, group: list[_Write[Any]]) -> None:
         try:
-            with _translated(), self._writing.begin() as connection:
-                _alone(connection)
+            with translated(_WHERE), self._writing.begin() as connection:
+                write_alone(connection, _LOCK)
                 if len(group) == 1:  # two words to the server less
                     group[0].make(connection, lambda: _whole(connection))
                 else:
@@ -125,7 +113,7 @@ class RegistryDatabase:
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """One consistent view."""
-        with _translated(), self._reading.begin() as connection:
+        with translated(_WHERE), self._reading.begin() as connection:
             return look(connection)
 
     def close(self) -> None:
@@ -140,49 +128,3 @@ def _whole(connection: Connection) -> Iterator[None]:
     except BaseException:
         connection.rollback()
         raise
-
-
-@contextmanager
-def _translated(where: str = "the registry's database") -> Iterator[None]:
-    try:
-        yield
-    except SQLAlchemyError as error:
-        raise _away(error, where) from error
-
-
-def _away(error: SQLAlchemyError, where: str = "the registry's database") -> Unavailable:
-    """In one line without statement, parameters and URL: callers read it."""
-    words = str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0]
-    away = Unavailable(f"{where}: {words[:200]}")
-    away.__cause__ = error
-    return away
-
-
-def _alone(connection: Connection) -> None:
-    """One writer at a time, as SQLite has it: what was looked at is still so when it is written."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-
-
-def _tune_postgresql(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def _set(connection: Any, _record: object) -> None:
-        connection.execute(f"SET lock_timeout = '{_WAIT_S}s'")
-        connection.commit()
-
-
-def _tune_sqlite(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def _set(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # transactions begin below, not where sqlite3 thinks
-        connection.execute(f"PRAGMA busy_timeout={_WAIT_S * 1000}")  # first, for what follows
-        with alone(engine.url.database):
-            connection.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer
-        connection.execute("PRAGMA synchronous=FULL")  # a commit stands a power cut
-        connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_KEPT}")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # a transaction that reads first and then writes is refused at once, whatever its timeout
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

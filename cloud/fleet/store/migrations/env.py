@@ -2,12 +2,11 @@
 
 from alembic import context
 
-from cloud.fleet.store.migrate import VERSION_TABLE
 from cloud.fleet.store.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    version_table=VERSION_TABLE,
+    version_table=context.config.attributes["version_table"],
 )
 context.run_migrations()

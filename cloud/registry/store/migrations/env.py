@@ -2,12 +2,11 @@
 
 from alembic import context
 
-from cloud.registry.store.migrate import VERSION_TABLE
 from cloud.registry.store.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    version_table=VERSION_TABLE,
+    version_table=context.config.attributes["version_table"],
 )
 context.run_migrations()

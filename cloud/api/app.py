@@ -69,7 +69,7 @@ class ApiServer:
         )
         operations = OperationsRoutes(together.status, together.metrics, together.experiments)
         self.routes = list(self._routes(parts, operations, together))
-        operations.describe(self.routes)
+        operations.description.describe(self.routes)
         self.http = HttpServer(
             self.routes, parts.gateway, self.connections, self.count,
             parts.metrics.http_unreadable.inc,

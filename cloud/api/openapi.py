@@ -58,14 +58,7 @@ _SECURITY: Json = {
 }  # fmt: skip
 
 
-_TITLE = "Hybridge cloud worker"
-_ABOUT = (
-    "Open Inference Protocol v2 with Triton's extensions, and operations. "
-    "Errors are problem details (RFC 9457)."
-)
-
-
-def describe(routes: Sequence[Route], title: str = _TITLE, about: str = _ABOUT) -> Json:
+def describe(routes: Sequence[Route], title: str, about: str) -> Json:
     """The whole document. Every route is in it because every route comes from the table."""
     models: set[type[BaseModel]] = {schemas.Problem}
     paths, used = dict[str, Json](), set[HTTPStatus]()

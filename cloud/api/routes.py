@@ -5,6 +5,7 @@ from which the router, the gateway and `/openapi.json` are made.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Protocol
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -57,6 +58,27 @@ def document(
         body=model.model_dump_json(exclude_none=sparse).encode(), status=status,
         content_type="application/json",
     )  # fmt: skip
+
+
+class Revised(Protocol):
+    """A pydantic model that knows how often it was changed."""
+
+    @property
+    def revision(self) -> int: ...
+
+    def model_dump_json(self) -> str: ...
+
+
+def revised(found: Revised, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    """A document with its revision as the ETag: what `If-Match` takes."""
+    return web.Response(
+        body=found.model_dump_json().encode(), status=status, content_type="application/json",
+        headers={"ETag": f'"{found.revision}"'},
+    )  # fmt: skip
+
+
+def done() -> web.Response:
+    return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
 def versioned(path: str) -> tuple[str, str]:

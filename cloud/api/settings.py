@@ -51,6 +51,15 @@ class Listening(Section):
     """A smaller answer is never compressed: it costs more time than it saves."""
 
 
+class DocumentApi(Listening):
+    """Of an API whose bodies are documents, which are read whole. How big is each API's own."""
+
+    json_bytes_max: int
+    """Of a body that is a document."""
+    bodies_bytes_max: Count
+    """Of all documents in hand."""
+
+
 class Api(Listening):
     """Inference, models, health, metrics and status over HTTP."""
 

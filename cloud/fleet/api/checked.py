@@ -1,17 +1,11 @@
-"""What a path may hold, checked before any handler sees it. Pure.
+"""What the fleet's paths may hold. Pure."""
 
-Every placeholder of every route has its rule here, as in `cloud/registry/api/checked.py`.
-"""
-
-import re
-from collections.abc import Mapping
 from typing import Final
 
-from cloud.registry.api.checked import shown
-from shared.errors import Malformed
+from cloud.api.checked import PathRules
 
 _NAME: Final = r"[a-z0-9][a-z0-9-]{0,63}"
-_PLACEHOLDERS: Final[Mapping[str, tuple[str, str]]] = {
+PATHS: Final = PathRules({
     "device": (
         r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
         "1 to 64 of letters, digits, '_', '.' and '-', a letter or digit first, as 'camera-1'",
@@ -26,27 +20,4 @@ _PLACEHOLDERS: Final[Mapping[str, tuple[str, str]]] = {
         r"(start|pause|resume|approve|skip|abort|undo|retry)",
         "start, pause, resume, approve, skip, abort, undo or retry",
     ),
-}  # fmt: skip
-"""Placeholder -> what it must be as a whole, and that in words."""
-
-_COMPILED: Final = {
-    name: re.compile(rule, re.ASCII) for name, (rule, _) in _PLACEHOLDERS.items()
-}  # fmt: skip
-
-
-def pattern(placeholder: str) -> str:
-    """The rule as a JSON Schema `pattern`."""
-    return f"^{_PLACEHOLDERS[placeholder][0]}$"
-
-
-def check_path(found: Mapping[str, str]) -> None:
-    """Raises `Malformed`. A placeholder without a rule is a bug: `KeyError`."""
-    for name, value in found.items():
-        check(name, value)
-
-
-def check(placeholder: str, value: str) -> str:
-    """Also of a query's value. Raises `Malformed`."""
-    if not _COMPILED[placeholder].fullmatch(value):
-        raise Malformed(f"{shown(value)} is no {placeholder}: want {_PLACEHOLDERS[placeholder][1]}")
-    return value
+})  # fmt: skip

@@ -6,11 +6,10 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.routes import Query, Route, document
+from cloud.api.asking import QUERY, Asking, actor_of, number_of, revision_of
+from cloud.api.routes import Query, Route, document, done, revised
 from cloud.fleet.api import schemas
-from cloud.fleet.api.answers import done, revised
-from cloud.fleet.api.asking import QUERY, Asking, actor_of, number_of, revision_of
-from cloud.fleet.api.checked import check
+from cloud.fleet.api.checked import PATHS
 from cloud.fleet.api.settings import FleetApi
 from cloud.fleet.control import Control
 from cloud.fleet.documents import Device
@@ -85,7 +84,7 @@ class DeviceRoutes:
                 f"selector: {len(selector)} characters; at most {SELECTOR_LENGTH_MAX} are read"
             )
         if after:
-            check("device", after)
+            PATHS.check("device", after)
         limit = min(number_of(request, "limit", 1000), self._limits.page_max)
 
         def page() -> bytes:

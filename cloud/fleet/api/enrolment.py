@@ -7,10 +7,9 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.routes import Route, document
+from cloud.api.asking import Asking, actor_of
+from cloud.api.routes import Route, document, done
 from cloud.fleet.api import schemas
-from cloud.fleet.api.answers import done
-from cloud.fleet.api.asking import Asking, actor_of
 from cloud.fleet.api.settings import FleetApi
 from cloud.fleet.api.tls import shown
 from cloud.fleet.certifying import Certifying

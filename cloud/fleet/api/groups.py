@@ -6,10 +6,9 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.routes import Query, Route, document
+from cloud.api.asking import Asking, actor_of, revision_of
+from cloud.api.routes import Query, Route, document, done, revised
 from cloud.fleet.api import schemas
-from cloud.fleet.api.answers import done, revised
-from cloud.fleet.api.asking import Asking, actor_of, revision_of
 from cloud.fleet.api.devices import comment_of
 from cloud.fleet.control import Control
 from cloud.fleet.documents import Baseline, Group, Profile, ProfileRef

@@ -1,33 +1,26 @@
-"""Routes for operators: the fleet as a whole, its log, health, metrics, and what the whole API is."""
+"""Routes for operators: the fleet as a whole, its log, health and metrics."""
 
 import asyncio
-import json
 from collections.abc import Iterator
 from http import HTTPStatus
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
+from cloud.api import about
+from cloud.api.asking import QUERY, number_of
+from cloud.api.checked import seconds
 from cloud.api.middleware import caller_of
-from cloud.api.openapi import describe
-from cloud.api.operations import METRICS_TYPE
 from cloud.api.routes import Query, Route, document
+from cloud.api.turns import Turns
 from cloud.fleet.api import schemas
-from cloud.fleet.api.asking import QUERY, number_of
-from cloud.fleet.api.checked import check
+from cloud.fleet.api.checked import PATHS
 from cloud.fleet.api.settings import FleetApi
 from cloud.fleet.control import Control
 from cloud.fleet.metrics import FleetMetrics
 from cloud.gateway.roles import Role
-from cloud.registry.api.checked import seconds
-from cloud.registry.api.turns import Turns
 
 _OK = HTTPStatus.OK
-_TITLE = "Hybridge fleet"
-_ABOUT = (
-    "Devices, groups, profiles, enrolment and rollouts of one region. Errors are problem details "
-    "(RFC 9457)."
-)
 
 
 class OperationsRoutes:
@@ -39,7 +32,6 @@ class OperationsRoutes:
         self._control, self._limits, self._ending = control, limits, ending
         self._metrics, self._counts = metrics, counts
         self._waits = Turns("questions that wait for the log", limits.waits_max)
-        self._description = b"{}"
 
     def routes(self) -> Iterator[Route]:
         yield Route(
@@ -60,21 +52,8 @@ class OperationsRoutes:
                 Query("wait_s"), Query("device"), Query("rollout"),
             ),
         )  # fmt: skip
-        yield Route(
-            "GET", "/healthz", self._health, "Whether this process answers", None,
-            {_OK: schemas.Healthy},
-        )  # fmt: skip
-        yield Route(
-            "GET", "/metrics", self._metrics_text, "Prometheus metrics", Role.VIEWER,
-            {_OK: "text/plain"},
-        )  # fmt: skip
-        yield Route(
-            "GET", "/openapi.json", self._openapi, "This document", None, {_OK: "application/json"}
-        )
-
-    def describe(self, routes: list[Route]) -> None:
-        """What `/openapi.json` says, once all routes are known."""
-        self._description = json.dumps(describe(routes, _TITLE, _ABOUT), indent=1).encode()
+        yield about.health(self._health, schemas.Healthy)
+        yield about.metrics(self._metrics_text, Role.VIEWER)
 
     async def _state(self, _: web.Request) -> web.Response:
         control = self._control
@@ -99,7 +78,7 @@ class OperationsRoutes:
         device, rollout = query.get("device"), query.get("rollout")
         for name, value in (("device", device), ("rollout", rollout)):
             if value is not None:
-                check(name, value)
+                PATHS.check(name, value)
         ends = asyncio.get_running_loop().time() + wait_s
         with self._waits.one(caller_of(request)):
             while True:
@@ -115,13 +94,8 @@ class OperationsRoutes:
     async def _health(self, _: web.Request) -> web.Response:
         return document(schemas.Healthy(live=True, broker=self._control.publishing.connected))
 
-    async def _metrics_text(self, _: web.Request) -> web.Response:
+    async def _metrics_text(self) -> bytes:
         devices, online = await asyncio.to_thread(self._control.fleet.counts)
         self._metrics.devices.set(devices)
         self._metrics.online.set(online)
-        return web.Response(
-            body=generate_latest(self._counts), headers={"Content-Type": METRICS_TYPE}
-        )
-
-    async def _openapi(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._description, content_type="application/json")
+        return generate_latest(self._counts)

@@ -7,18 +7,17 @@ from typing import get_args
 
 from aiohttp import web
 
+from cloud.api.asking import QUERY, Asking, actor_of, number_of, revision_of
+from cloud.api.checked import seconds, shown
 from cloud.api.middleware import caller_of
-from cloud.api.routes import Handler, Query, Route, document
+from cloud.api.routes import Handler, Query, Route, document, revised
+from cloud.api.turns import Turns
 from cloud.fleet.api import schemas
-from cloud.fleet.api.answers import revised
-from cloud.fleet.api.asking import QUERY, Asking, actor_of, number_of, revision_of
-from cloud.fleet.api.checked import check
+from cloud.fleet.api.checked import PATHS
 from cloud.fleet.api.settings import FleetApi
 from cloud.fleet.control import Control
 from cloud.fleet.driving.commands import Verb
 from cloud.gateway.roles import Role
-from cloud.registry.api.checked import seconds, shown
-from cloud.registry.api.turns import Turns
 from cloud.rollouts.documents import Phase, RolloutPlan, RolloutStatus, RolloutView
 from shared.errors import Malformed
 
@@ -126,7 +125,7 @@ class RolloutRoutes:
         if phase is not None and phase not in known:
             raise Malformed(f"query: phase is {shown(phase)}; want one of {', '.join(known)}")
         if after:
-            check("device", after)
+            PATHS.check("device", after)
         limit = min(number_of(request, "limit", 1000), self._limits.page_max)
         name = request.match_info["rollout"]
         devices, following = await asyncio.to_thread(

@@ -5,11 +5,11 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from cloud.api.settings import Listening
+from cloud.api.settings import DocumentApi
 from shared.config import Count, Positive
 
 
-class FleetApi(Listening):
+class FleetApi(DocumentApi):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8720
     """0 picks a free one; the ready line names it."""
     json_bytes_max: Annotated[int, Field(gt=0, le=16 * 1024**2)] = 256 * 1024

@@ -1,23 +1,18 @@
-"""The HTTP API of a registry: its table of routes, and the server that answers by it."""
+"""The HTTP API of a registry: its table of routes."""
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Iterator
+from typing import Final
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from cloud.api.connections import Connections
-from cloud.api.http_server import HttpServer
-from cloud.api.metrics import ApiMetrics
-from cloud.api.problems import Problem
-from cloud.api.room import Room
+from cloud.api.about import Description
+from cloud.api.asking import Asking
+from cloud.api.document_server import DocumentServer
 from cloud.api.routes import Route
 from cloud.gateway.gateway import Gateway
 from cloud.registry.api.artifacts import ArtifactRoutes
-from cloud.registry.api.asking import Asking, checking
+from cloud.registry.api.checked import PATHS
 from cloud.registry.api.data_sets import DataSetRoutes
 from cloud.registry.api.evaluations import EvaluationRoutes
 from cloud.registry.api.metrics import RegistryMetrics
@@ -34,11 +29,15 @@ from cloud.registry.collecting import Collecting
 from cloud.registry.registry import Registry
 from cloud.registry.released import Released
 from cloud.registry.releasing import Releasing
-from shared.errors import InUse
-from shared.http_url import http_url
+
+_TITLE: Final = "Hybridge registry"
+_ABOUT: Final = (
+    "Models, versions, evaluations and releases; artifacts by hash; TUF metadata. Errors are "
+    "problem details (RFC 9457)."
+)
 
 
-class RegistryServer:
+class RegistryServer(DocumentServer):
     """Needs no running loop until it listens. `counts` takes its metrics."""
 
     def __init__(
@@ -52,82 +51,20 @@ class RegistryServer:
         metrics: RegistryMetrics,
         counts: CollectorRegistry,
     ) -> None:
-        self._settings, self._metrics = settings, metrics
-        self._ending = asyncio.Event()
-        self._listener: asyncio.Server | None = None
-        self._api_metrics = ApiMetrics(counts)
-        self._connections = Connections(settings, self._api_metrics)
-        room = Room(settings.bodies_bytes_max)
-        self._api_metrics.body_bytes.set_function(lambda: room.taken_bytes)
-        asking = Asking(settings, room)
-        operations = OperationsRoutes(
-            registry, asking, collecting, ChangeCounts(registry, metrics), counts
-        )
-        self.routes = [
-            self._timed(checking(route))
-            for route in (
-                *ModelRoutes(registry, asking).routes(),
-                *VersionRoutes(registry, asking).routes(),
-                *ReleaseRoutes(releasing, asking).routes(),
-                *EvaluationRoutes(registry).routes(),
-                *DataSetRoutes(registry, asking, data_bytes_max).routes(),
-                *ArtifactRoutes(
-                    registry, Released(registry.catalog), asking, settings, metrics
-                ).routes(),
-                *UploadRoutes(registry, settings, metrics).routes(),
-                *TrustRoutes(registry, releasing, asking).routes(),
-                *RegionRoutes(registry, asking, settings, self._ending).routes(),
-                *operations.routes(),
-            )
-        ]  # fmt: skip
-        operations.describe(self.routes)
-        self._http = HttpServer(
-            self.routes, gateway, self._connections, self._count, metrics.unreadable.inc
-        )
+        def table(asking: Asking, ending: asyncio.Event) -> Iterator[Route]:
+            released, changes = Released(registry.catalog), ChangeCounts(registry, metrics)
+            yield from ModelRoutes(registry, asking).routes()
+            yield from VersionRoutes(registry, asking).routes()
+            yield from ReleaseRoutes(releasing, asking).routes()
+            yield from EvaluationRoutes(registry).routes()
+            yield from DataSetRoutes(registry, asking, data_bytes_max).routes()
+            yield from ArtifactRoutes(registry, released, asking, settings, metrics).routes()
+            yield from UploadRoutes(registry, settings, metrics).routes()
+            yield from TrustRoutes(registry, releasing, asking).routes()
+            yield from RegionRoutes(registry, asking, settings, ending).routes()
+            yield from OperationsRoutes(registry, asking, collecting, changes, counts).routes()
 
-    @asynccontextmanager
-    async def listening(self) -> AsyncGenerator[str]:
-        """Serve until the block ends; gives the URL. Requests in hand are answered first.
-
-        Raises `InUse` for a port that is taken.
-        """
-        host = self._settings.host
-        async with self._http.serving() as protocol:
-            try:
-                listener = self._listener = await asyncio.get_running_loop().create_server(
-                    protocol, host, self._settings.port, backlog=1024
-                )
-            except OSError as error:
-                raise InUse(
-                    f"api: cannot listen on {host}:{self._settings.port}: {error.strerror}; set "
-                    "api.host and api.port to an address that is free, or the port to 0"
-                ) from error
-            try:
-                yield http_url(host, listener.sockets[0].getsockname()[1])
-            finally:
-                self.begin_end()
-
-    def begin_end(self) -> None:
-        """Take no more connections; each answer is its connection's last; nobody waits any more."""
-        self._ending.set()
-        self._connections.closing = True
-        if self._listener is not None:
-            self._listener.close()
-
-    async def until_quiet(self) -> None:
-        """Wait until no request is in hand."""
-        await self._connections.until_quiet()
-
-    def _count(self, problem: Problem) -> None:
-        self._api_metrics.problems.labels(str(problem.status.value), problem.kind).inc()
-
-    def _timed(self, route: Route) -> Route:
-        inner, seconds = route.handler, self._metrics.requests.labels(route.operation_id)
-
-        async def handler(request: web.Request) -> web.StreamResponse:
-            began = time.monotonic()
-            response = await inner(request)
-            seconds.observe(time.monotonic() - began)
-            return response
-
-        return replace(route, handler=handler)
+        super().__init__(
+            settings, gateway, table, PATHS, Description(_TITLE, _ABOUT), metrics.requests,
+            metrics.unreadable, counts,
+        )  # fmt: skip

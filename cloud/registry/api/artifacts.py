@@ -7,15 +7,16 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.asking import Asking
 from cloud.api.middleware import IDENTITY, caller_of
 from cloud.api.routes import Route, document
+from cloud.api.turns import Turns
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
-from cloud.registry.api.asking import Asking, roles_of
 from cloud.registry.api.metrics import RegistryMetrics
+from cloud.registry.api.permitting import roles_of
 from cloud.registry.api.ranges import part_of
 from cloud.registry.api.settings import RegistryApi
-from cloud.registry.api.turns import Turns
 from cloud.registry.registry import Registry
 from cloud.registry.released import Released
 from shared.errors import HybridgeError, Unknown

@@ -6,10 +6,11 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.asking import Asking, actor_of
 from cloud.api.routes import Route, document
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
-from cloud.registry.api.asking import Asking, actor_of, apply, permit
+from cloud.registry.api.permitting import apply, permit
 from cloud.registry.catalog.commands import AddDataSet
 from cloud.registry.documents import DataSet, StoredFile
 from cloud.registry.evaluation.data_set import parse_data_set

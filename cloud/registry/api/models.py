@@ -5,12 +5,12 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.routes import Query, Route, document
+from cloud.api.asking import QUERY, Asking, number_of, revision_of
+from cloud.api.routes import Query, Route, document, revised
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
-from cloud.registry.api.answers import revised
-from cloud.registry.api.asking import QUERY, Asking, apply, number_of, permit, revision_of
 from cloud.registry.api.checked import check_version
+from cloud.registry.api.permitting import apply, permit
 from cloud.registry.catalog.commands import SetModel
 from cloud.registry.documents import Model
 from cloud.registry.evaluation.rules import parse as parse_rule

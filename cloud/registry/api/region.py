@@ -6,15 +6,15 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.asking import QUERY, Asking, number_of
+from cloud.api.checked import seconds
 from cloud.api.middleware import caller_of
-from cloud.api.routes import Query, Route, document
+from cloud.api.routes import Query, Route, document, done
+from cloud.api.turns import Turns
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
-from cloud.registry.api.answers import done
-from cloud.registry.api.asking import QUERY, Asking, number_of
-from cloud.registry.api.checked import check_model, seconds
+from cloud.registry.api.checked import check_model
 from cloud.registry.api.settings import RegistryApi
-from cloud.registry.api.turns import Turns
 from cloud.registry.documents import ReplicaState, Runner
 from cloud.registry.registry import Registry
 from cloud.registry.replication.log_answer import LogAnswer

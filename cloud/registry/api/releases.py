@@ -5,11 +5,11 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.routes import Route, document
+from cloud.api.asking import Asking, actor_of, revision_of
+from cloud.api.routes import Route, document, revised
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
-from cloud.registry.api.answers import revised
-from cloud.registry.api.asking import Asking, actor_of, permit, revision_of
+from cloud.registry.api.permitting import permit
 from cloud.registry.catalog.commands import Release, Retire
 from cloud.registry.documents import ModelVersion
 from cloud.registry.releasing import Releasing

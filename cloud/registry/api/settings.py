@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cloud.api.settings import Listening
+from cloud.api.settings import DocumentApi
 from shared.config import Count, Positive
 
 
-class RegistryApi(Listening):
+class RegistryApi(DocumentApi):
     stall_s_max: Positive = 60.0
     """Seconds for which a reader may take nothing of its answer until its connection is cut. A
     device behind a limited link empties the kernel's buffers (megabytes) in jumps of that length."""

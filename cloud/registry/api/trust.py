@@ -7,13 +7,13 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from cloud.api.asking import Asking, actor_of
 from cloud.api.middleware import IDENTITY, response_of
 from cloud.api.problems import problem_of
-from cloud.api.routes import Route, document
+from cloud.api.routes import Route, document, done
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
-from cloud.registry.api.answers import done
-from cloud.registry.api.asking import Asking, actor_of, permit
+from cloud.registry.api.permitting import permit
 from cloud.registry.catalog.commands import PublishTrust
 from cloud.registry.registry import Registry
 from cloud.registry.releasing import Releasing

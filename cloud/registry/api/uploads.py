@@ -7,13 +7,13 @@ from aiohttp import web
 
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Route
+from cloud.api.turns import Turns
 from cloud.gateway.roles import Role
-from cloud.registry.api.asking import permit
 from cloud.registry.api.checked import count_header
 from cloud.registry.api.incoming import Incoming
 from cloud.registry.api.metrics import RegistryMetrics
+from cloud.registry.api.permitting import permit
 from cloud.registry.api.settings import RegistryApi
-from cloud.registry.api.turns import Turns
 from cloud.registry.catalog.commands import Register
 from cloud.registry.registry import Registry
 from shared.errors import TooLarge, Unknown

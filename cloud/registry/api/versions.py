@@ -5,11 +5,11 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.routes import Query, Route, document
+from cloud.api.asking import QUERY, Asking, revision_of
+from cloud.api.routes import Query, Route, document, done, revised
 from cloud.gateway.roles import Role
 from cloud.registry.api import schemas
-from cloud.registry.api.answers import done, revised
-from cloud.registry.api.asking import QUERY, Asking, apply, permit, revision_of
+from cloud.registry.api.permitting import apply, permit
 from cloud.registry.catalog.commands import Approve, Delete, QueueEvaluation, Register, Reject
 from cloud.registry.documents import Evaluation, ModelVersion, StoredFile
 from cloud.registry.registry import Registry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cloud.registry.api.checked import pattern
+from cloud.registry.api.checked import PATHS
 from tests.cloud.keyed_process import ROOT
 from tests.cloud.registry.api.conftest import NO_EVALUATORS
 from tests.cloud.registry.servers import RegistryProcess
@@ -26,7 +26,7 @@ def test_every_path_says_what_its_names_may_be(running: RegistryProcess) -> None
                 one["name"]: one["schema"]["pattern"]
                 for one in operation["parameters"] if one["in"] == "path"
             }  # fmt: skip
-            assert named == {name: pattern(name) for name in re.findall(r"\{(\w+)\}", path)}
+            assert named == {name: PATHS.pattern(name) for name in re.findall(r"\{(\w+)\}", path)}
 
 
 def fuzz(keys: TrustKeys, folder: Path, *arguments: str) -> int:

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from cloud.registry.api.turns import Turns
+from cloud.api.turns import Turns
 from shared.errors import Overloaded
 
 

@@ -1,4 +1,4 @@
-"""Who asks, what he may, and what his request says: the same few steps at the head of each handler."""
+"""Who asks, and what his request says: the same few steps at the head of each handler."""
 
 import asyncio
 import re
@@ -9,81 +9,50 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from cloud.api import bodies
+from cloud.api.checked import PathRules, check_query, revision
 from cloud.api.middleware import CALLER
 from cloud.api.problems import Unverified
 from cloud.api.room import Room
 from cloud.api.routes import Route
-from cloud.gateway.roles import Role
-from cloud.registry.api.checked import check_path, check_query, pattern, revision
-from cloud.registry.api.settings import RegistryApi
-from cloud.registry.catalog.catalog import Applied
-from cloud.registry.catalog.commands import Command
-from cloud.registry.catalog.permissions import PERMISSIONS, permitted
-from cloud.registry.registry import Registry
+from cloud.api.settings import DocumentApi
 from shared.config import in_words
-from shared.errors import Forbidden, Malformed, NotTrusted
+from shared.errors import Malformed, NotTrusted
 from shared.oip.documents import parse
 
 Body = TypeVar("Body", bound=BaseModel)
 QUERY = web.RequestKey("query", dict[str, str])
-ANONYMOUS = "anonymous"
+_ANONYMOUS = "anonymous"
 _ON_LOOP_BYTES_MAX = 32 * 1024
 """Of a document that is read between two others' turns: a millisecond or two. A megabyte that is
 wrong in every second byte takes a second."""
 
 
-def checking(route: Route) -> Route:
+def checking(route: Route, paths: PathRules) -> Route:
     """The route, whose handler sees only paths and queries as its table says."""
     inner = route.handler
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        check_path(request.match_info)
+        paths.check_path(request.match_info)
         request[QUERY] = check_query(request.query.items(), route.queries)
         try:
             return await inner(request)
         except NotTrusted as error:  # of what was sent or kept: who asks was checked before
+            if route.role is None:
+                raise
             raise Unverified(str(error)) from error
 
     names = re.findall(r"\{(\w+)\}", route.path)
-    return replace(route, handler=handler, patterns={name: pattern(name) for name in names})
+    return replace(route, handler=handler, patterns={name: paths.pattern(name) for name in names})
 
 
 def actor_of(request: web.Request) -> str:
     """The caller's name, as the log keeps it."""
     caller = request.get(CALLER)
-    return ANONYMOUS if caller is None else caller.name
-
-
-def roles_of(request: web.Request) -> frozenset[Role]:
-    """All, where there is no gateway."""
-    caller = request.get(CALLER)
-    return frozenset(Role) if caller is None else caller.roles
-
-
-def permit(request: web.Request, command: type[Command]) -> None:
-    """Whether the caller may give such a command at all; before anything of the body is read.
-
-    Raises `Forbidden`.
-    """
-    wanted = PERMISSIONS[command]
-    if not wanted & roles_of(request):
-        raise Forbidden(
-            f"{actor_of(request)} may not do this: it needs the role "
-            f"{' or '.join(sorted(wanted))}; ask whoever gave you the key or the token"
-        )
-
-
-async def apply(registry: Registry, request: web.Request, command: Command) -> Applied:
-    """The one way from a request into the catalog: as this caller may, under his name.
-
-    Raises `Forbidden`, `ReadOnly`, and as `Catalog.apply`.
-    """
-    actor = actor_of(request)
-    return await registry.apply(permitted(command, roles_of(request), actor), actor=actor)
+    return _ANONYMOUS if caller is None else caller.name
 
 
 def revision_of(request: web.Request) -> int | None:
-    """Raises `Malformed`."""
+    """Of `If-Match`; None where it is not said. Raises `Malformed`."""
     sent = request.headers.getall("If-Match", [])
     if len(sent) > 1:
         raise Malformed("If-Match stands twice in one request; send it once")
@@ -98,7 +67,7 @@ def number_of(request: web.Request, name: str, default: int) -> int:
 class Asking:
     """Reads bodies that are documents, within the bounds of all of them."""
 
-    def __init__(self, limits: RegistryApi, room: Room) -> None:
+    def __init__(self, limits: DocumentApi, room: Room) -> None:
         self._limits, self._room = limits, room
 
     async def content(self, request: web.Request) -> bytes:
@@ -109,7 +78,9 @@ class Asking:
             )
 
     async def read(self, request: web.Request, kind: type[Body]) -> Body:
-        """Raises `Malformed` for what is no such document; no body is an empty one."""
+        """Raises `Malformed` for what is no such document, and as `bodies.read`; no body is an
+        empty one.
+        """
         content = await self.content(request)
         if len(content) > _ON_LOOP_BYTES_MAX:
             return await asyncio.to_thread(_read, content, kind)

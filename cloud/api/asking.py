@@ -9,7 +9,7 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from cloud.api import bodies
-from cloud.api.checked import PathRules, check_query, revision
+from cloud.api.checked import PathRules, check_query, revision, seconds
 from cloud.api.middleware import CALLER
 from cloud.api.problems import Unverified
 from cloud.api.room import Room
@@ -62,6 +62,11 @@ def revision_of(request: web.Request) -> int | None:
 def number_of(request: web.Request, name: str, default: int) -> int:
     """Of the query, which has been checked."""
     return int(request[QUERY].get(name, default))
+
+
+def wait_s_of(request: web.Request, s_max: float) -> float:
+    """How long the caller would wait for a change, at most `s_max`. Raises `Malformed`."""
+    return min(seconds("wait_s", request[QUERY].get("wait_s", "0")), s_max)
 
 
 class Asking:

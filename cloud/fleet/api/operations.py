@@ -8,8 +8,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from cloud.api import about
-from cloud.api.asking import QUERY, number_of
-from cloud.api.checked import seconds
+from cloud.api.asking import QUERY, number_of, wait_s_of
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document
 from cloud.api.turns import Turns
@@ -74,7 +73,7 @@ class OperationsRoutes:
     async def _events(self, request: web.Request) -> web.Response:
         query = request[QUERY]
         after, limit = number_of(request, "after", 0), number_of(request, "limit", 500)
-        wait_s = min(seconds("wait_s", query.get("wait_s", "0")), self._limits.wait_s_max)
+        wait_s = wait_s_of(request, self._limits.wait_s_max)
         device, rollout = query.get("device"), query.get("rollout")
         for name, value in (("device", device), ("rollout", rollout)):
             if value is not None:

@@ -7,8 +7,8 @@ from typing import get_args
 
 from aiohttp import web
 
-from cloud.api.asking import QUERY, Asking, actor_of, number_of, revision_of
-from cloud.api.checked import seconds, shown
+from cloud.api.asking import QUERY, Asking, actor_of, number_of, revision_of, wait_s_of
+from cloud.api.checked import shown
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Handler, Query, Route, document, revised
 from cloud.api.turns import Turns
@@ -110,7 +110,7 @@ class RolloutRoutes:
 
     async def _watch(self, request: web.Request) -> web.Response:
         seen = request[QUERY].get("revision")
-        wait_s = min(seconds("wait_s", request[QUERY].get("wait_s", "0")), self._limits.wait_s_max)
+        wait_s = wait_s_of(request, self._limits.wait_s_max)
         name = request.match_info["rollout"]
         with self._waits.one(caller_of(request)):
             view, tag = await self._driver.watch(name, seen, wait_s, self._ending)

@@ -6,8 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud.api.asking import QUERY, Asking, number_of
-from cloud.api.checked import seconds
+from cloud.api.asking import QUERY, Asking, number_of, wait_s_of
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document, done
 from cloud.api.turns import Turns
@@ -85,7 +84,7 @@ class RegionRoutes:
     async def _log(self, request: web.Request) -> web.Response:
         after = number_of(request, "after", 0)
         limit = min(number_of(request, "limit", 100), self._limits.entries_max)
-        wait_s = min(seconds("wait_s", request[QUERY].get("wait_s", "0")), self._limits.wait_s_max)
+        wait_s = wait_s_of(request, self._limits.wait_s_max)
         try:
             if not wait_s:
                 return document(await self._registry.replication.answer(after, limit, 0.0))

@@ -1,7 +1,8 @@
 """Telemetry reports a second: taken by the fleet, against the same ones only acknowledged.
 
-All devices report as soon as the report before is acknowledged. The floor is a subscriber that does
-nothing but acknowledge, behind the same broker in the same minute.
+All devices report as soon as the report before is acknowledged. The floor is a process that does
+nothing but acknowledge, behind the same broker in the same minute. Where the ratio is about 1, the
+devices' own process or the broker is the bottleneck, and not who subscribes.
 """
 
 import asyncio
@@ -13,17 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from cloud.broker.codec import packets as p
-from cloud.broker.codec.encode import encode
-from cloud.broker.codec.parser import Parser
-from cloud.broker.codec.properties import PropertyId
-from shared.topics import TELEMETRY
+from simulations.fleet_bench.floor import acknowledging
 from simulations.fleet_bench.standing import Standing
 from simulations.light_devices.fleet import LightFleet
 
 Seen = Callable[[], bool]
 _ROUND_S = 4.0
-_RECEIVE_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,45 +36,6 @@ class Telemetry:
         return self.received_per_s / self.floor_per_s
 
 
-class Acknowledger(asyncio.Protocol):
-    """A subscriber of all telemetry."""
-
-    def __init__(self) -> None:
-        self._parser = Parser(1 << 20, p.Version.V5)
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.count = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        found = ((PropertyId.RECEIVE_MAXIMUM, _RECEIVE_MAX),)
-        transport.write(encode(p.Connect("floor", properties=found)))
-
-    def data_received(self, data: bytes) -> None:
-        out = bytearray()
-        for packet in self._parser.feed(data):
-            match packet:
-                case p.Publish(packet_id=packet_id):
-                    self.count += 1
-                    out += encode(p.Puback(packet_id))
-                case p.Connack(reason=0):
-                    one = p.Subscription(TELEMETRY, 1)
-                    out += encode(p.Subscribe(1, (one,)))
-                case p.Suback():
-                    self.ready.set_result(None)
-                case _:
-                    raise ConnectionError(str(packet))
-        if out:
-            self._transport.write(bytes(out))
-
-    def counts(self) -> tuple[float, float]:
-        return float(self.count), 0.0
-
-    def leave(self) -> None:
-        self._transport.write(encode(p.Disconnect()))
-        self._transport.close()
-
-
 async def measure(
     devices: LightFleet, broker: Standing, fleet: Callable[[], AsyncIterator[Standing]], rounds: int
 ) -> Telemetry:
@@ -91,13 +48,8 @@ async def measure(
             both = await _rate(devices, partial(_counts, standing.url))
             received.append(sum(both))
             stored.append(both[0])
-        transport, bare = await asyncio.get_running_loop().create_connection(
-            Acknowledger, *broker.address
-        )
-        await bare.ready
-        floor.append((await _rate(devices, bare.counts))[0])
-        bare.leave()
-        transport.close()
+        with acknowledging(broker.address) as count:
+            floor.append((await _rate(devices, lambda: (count(), 0.0)))[0])
     size = len(devices.connections[0].device.telemetry(time.time(), 30).payload)
     return Telemetry(median(received), median(stored), median(floor), size)
 

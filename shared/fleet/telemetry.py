@@ -23,7 +23,12 @@ CLASSES_MAX = 32
 """Rows of the confidence table; the last one takes all further classes."""
 INPUT_BINS = 16
 """Equal bins over 0..1 of what `InputSketch` looks at."""
+FEATURES_MAX = 8
+"""Sketched features of one report."""
+BINS_MAX = 33
+"""Bins of one feature: a reference has at most 32 edges."""
 LOSSES_MAX = 32
+STRATA_MAX = 8
 
 _Latency = Annotated[
     tuple[Count, ...], Field(min_length=LATENCY_BINS, max_length=LATENCY_BINS, fail_fast=True)
@@ -34,7 +39,23 @@ _ConfidenceRow = Annotated[
 _Input = Annotated[
     tuple[Count, ...], Field(min_length=INPUT_BINS, max_length=INPUT_BINS, fail_fast=True)
 ]
+_Bins = Annotated[tuple[Count, ...], Field(min_length=2, max_length=BINS_MAX, fail_fast=True)]
+FeatureName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+ReferenceHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Boot = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+
+
+class Stratum(Document):
+    """Samples that the edge was sure of while one audit share was in force."""
+
+    share: Annotated[float, Field(ge=0, le=1)]
+    confident: Count = 0
+    """Accepted and audited ones."""
+    audited: Count = 0
+    answered: Count = 0
+    """Audits that the cloud answered."""
+    disagreed: Count = 0
+    """Of those, with another label than the edge's."""
 
 
 class Tally(Document):
@@ -53,6 +74,11 @@ class Tally(Document):
     """Of those, with another label than the edge's."""
     audit_answered: Count = 0
     audit_disagreed: Count = 0
+    novel: Count = 0
+    """Of the escalated: for an input unlike the reference, whatever the confidence."""
+    strata: Annotated[tuple["Stratum", ...], Field(max_length=STRATA_MAX)] = ()
+    """Confident samples by the audit share that was in force: within one, audits are drawn evenly, so
+    an accuracy estimate weighs them by `confident`. The last one takes all further shares."""
     failed: Count = 0
     """Inferences that raised, or whose confidence was no number."""
     latency: _Latency = (0,) * LATENCY_BINS
@@ -79,6 +105,25 @@ class Shadow(Document):
     only_candidate_right: Count = 0
     only_active_right: Count = 0
     both_wrong: Count = 0
+
+
+class Sketches(Document):
+    """How inputs and answers are spread, in the bins of the version's own reference (`Manifest.reference`).
+
+    Cumulative within the tally, like it.
+    """
+
+    reference: ReferenceHash
+    """Of the bins that were counted in: `shared.sketches.reference_hash`. Another one cannot be held
+    against that reference."""
+    looked: Count = 0
+    """Samples whose input was looked at: not each one is."""
+    missing: Count = 0
+    """Inputs in which there was nothing to see: empty, or one value all over."""
+    counts: Annotated[dict[FeatureName, _Bins], Field(max_length=FEATURES_MAX)] = Field(
+        default_factory=dict
+    )
+    """By feature: how many samples lay in each bin."""
 
 
 class InputSketch(Document):
@@ -115,6 +160,8 @@ class Telemetry(Document):
     tally: Tally
     shadow: Shadow | None = None
     inputs: InputSketch = InputSketch()
+    sketches: Sketches | None = None
+    """None: the version has no reference."""
     health: Health = Health()
     losses: Annotated[
         dict[Annotated[str, StringConstraints(max_length=40)], Count], Field(max_length=LOSSES_MAX)

@@ -1,0 +1,1 @@
+"""What came back from the field: samples, labels by rank, immutable data sets, retention."""

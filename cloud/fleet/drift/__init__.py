@@ -1,0 +1,1 @@
+"""Drift in the control plane: telemetry in, alarms kept, said and closed."""

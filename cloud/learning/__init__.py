@@ -1,0 +1,1 @@
+"""`hybridge-cloud learning`: feedback, training jobs and the loop of one region, behind one API."""

@@ -1,0 +1,1 @@
+"""The HTTP API of feedback, training and the loop."""

@@ -1,0 +1,1 @@
+"""The learning process over HTTP, for commands."""

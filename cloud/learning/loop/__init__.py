@@ -1,0 +1,1 @@
+"""Trigger to rollout: which step comes next, what it must show, and whom it asks."""

@@ -1,0 +1,1 @@
+"""What each training run was, measured and left behind."""

@@ -11,7 +11,8 @@ from shared.bundle.manifest import Manifest
 from shared.ids import SampleId
 
 AnswerSource = Literal["edge", "cloud", "fused"]
-Route = Literal["accepted", "escalated", "audit"]
+Route = Literal["accepted", "escalated", "audit", "novel"]
+"""The edge's word stands; the cloud is asked for doubt; to check; for an input of unknown kind."""
 
 
 @dataclass(frozen=True, slots=True)

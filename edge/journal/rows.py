@@ -110,7 +110,7 @@ def pending_of(row: Row) -> Pending | Damaged:
         return Damaged(answer, f"it holds sample {e.id}")
     answer = replace(
         answer, label=e.edge_label, confidence=e.edge_confidence, model_version=e.model_version,
-        edge_label=e.edge_label,
+        edge_label=e.edge_label, route=e.reason,
     )  # fmt: skip
     return Pending(answer, e, logits, deadline_s)
 

@@ -6,7 +6,7 @@ a new cloud. Whatever does not fit raises `Malformed`, whatever is too big `TooL
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar, assert_never
+from typing import Literal, TypeVar, assert_never, cast, get_args
 from uuid import UUID
 
 import msgpack
@@ -22,7 +22,9 @@ MESSAGE_BYTES_MAX = 128 * 1024  # the smallest limit among public MQTT clouds
 _RANK_MAX = 8
 _NAME_MAX = 64  # as in a bundle's manifest
 
-Reason = Literal["escalated", "audit"]
+Reason = Literal["escalated", "audit", "novel"]
+"""The edge was unsure; it was sure, and is checked; its input is unlike the model's reference."""
+_REASONS = get_args(Reason)
 RefusalCode = Literal[
     "malformed", "unknown_model", "unknown_dictionary", "too_late", "overloaded", "draining"
 ]
@@ -41,7 +43,7 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """A sample that the edge was unsure of, or a random audit of one that it was sure of."""
+    """A sample that the edge was unsure of or that it knows nothing like, or a random audit."""
 
     id: SampleId
     model: str  # the edge model's name; the cloud maps it to its own
@@ -53,6 +55,7 @@ class Escalation:
     edge_confidence: float
     payload: Payload
     traceparent: str = ""  # W3C Trace Context
+    share: float = 1.0  # in (0, 1]: the probability with which a sample like it is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,16 @@ def pack_escalation(e: Escalation) -> bytes:
         body["dict"] = p.dictionary
     if e.traceparent:
         body["tp"] = e.traceparent
+    if e.share != 1:
+        body["sh"] = e.share
     return _pack(body)
 
 
 def unpack_escalation(message: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Escalation:
     body = _unpack(message, bytes_max)
     reason = _field(body, "why", str)
-    if reason not in ("escalated", "audit"):
-        raise Malformed(f"escalation: why is {reason[:40]!r}; it must be 'escalated' or 'audit'")
+    if reason not in _REASONS:
+        raise Malformed(f"escalation: why is {reason[:40]!r}; it must be one of {_REASONS}")
     shape = _field(body, "s", list)
     if len(shape) > _RANK_MAX or not all(type(n) is int and 0 < n < 2**31 for n in shape):
         raise Malformed(f"escalation: shape s is {str(shape)[:80]}; at most {_RANK_MAX} sizes > 0")
@@ -106,15 +111,18 @@ def unpack_escalation(message: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Esc
     left = _field(body, "left", int)
     if left < 0:
         raise Malformed(f"escalation: left is {left} ms; it must not be negative")
+    share = _field(body, "sh", float, 1.0)
+    if not 0 < share <= 1:
+        raise Malformed(f"escalation: sh is {share}; a sample that was sent had a share in (0, 1]")
     return Escalation(
         id=_id(body), model=_field(body, "m", str), model_version=_field(body, "mv", str),
-        reason="audit" if reason == "audit" else "escalated", budget_ms=left, captured_at=_field(body, "ts", float),
+        reason=cast("Reason", reason), budget_ms=left, captured_at=_field(body, "ts", float),
         edge_label=_field(body, "el", int), edge_confidence=confidence,
         payload=Payload(
             codec=_field(body, "c", str), dtype=_field(body, "t", str), shape=tuple(shape),
             data=_field(body, "d", bytes), dictionary=_field(body, "dict", str, ""),
         ),
-        traceparent=_field(body, "tp", str, ""),
+        traceparent=_field(body, "tp", str, ""), share=share,
     )  # fmt: skip
 
 

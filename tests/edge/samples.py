@@ -23,9 +23,10 @@ def pending(
     size: int = 100,
     deadline_s: float = 1e6,
     position: str = "",
+    reason: Reason = "escalated",
 ) -> Pending:
     name = new_sample_id() if name is None else name
-    route: Reason = "audit" if audit else "escalated"
+    route: Reason = "audit" if audit else reason
     answer = Answer(
         name, 1, confidence, "edge", route, "1.0.0", final=False, latency_ms=0.5,
         origin="test", position=position, edge_label=1, first_latency_ms=0.5,

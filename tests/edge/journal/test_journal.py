@@ -18,6 +18,7 @@ from edge.journal.journal import Journal
 from edge.journal.rows import Damaged, Pending
 from edge.journal.writes import Accepted, Bounds, Closed, GivenUp, Opened
 from shared.errors import Malformed
+from shared.wire.envelope import Reason
 from tests.edge.samples import final, given_up, pending
 
 _WRITER = Path(__file__).with_name("killed_writer.py")
@@ -32,9 +33,10 @@ async def running(path: Path, *, queued_max: int = 20_000) -> AsyncIterator[Jour
         journal.drain()
 
 
-def test_a_row_comes_back_as_it_went_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reason", ["escalated", "audit", "novel"])
+def test_a_row_comes_back_as_it_went_in(tmp_path: Path, reason: Reason) -> None:
     async def scenario() -> None:
-        p = pending(audit=True, confidence=0.97, position="img-7.png")
+        p = pending(reason=reason, confidence=0.97, position="img-7.png")
         async with running(tmp_path / "state.db") as journal:
             journal.record(Opened(p))
             assert journal.pending(p.id) == p  # on its way

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from typing import Any, get_args
 from uuid import UUID
 
@@ -49,6 +50,7 @@ ESCALATIONS = st.builds(
     edge_confidence=SHARES,
     payload=PAYLOADS,
     traceparent=TEXT,
+    share=st.floats(0, 1, exclude_min=True),
 )
 ONE = Escalation(
     id=new_sample_id(), model="m", model_version="1.0.0", reason="escalated", budget_ms=500,
@@ -149,12 +151,22 @@ def test_a_refusal_code_of_a_newer_cloud_passes() -> None:
         ({"m": ...}, "m is NoneType"),
         ({"tp": 1}, "tp is int"),
         ({"dict": 1}, "dict is int"),
+        ({"sh": 0.0}, "sh is 0.0"),
+        ({"sh": 1.01}, "sh is 1.01"),
+        ({"sh": math.nan}, "sh is nan"),
+        ({"sh": "all"}, "sh is str"),
     ],
 )
 def test_an_escalation_that_does_not_fit(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(Malformed) as refusal:
         unpack_escalation(respelled(pack_escalation(ONE), **changes))
     assert said in str(refusal.value)
+
+
+def test_a_message_of_an_agent_that_knew_no_shares_was_sent_whatever_happened() -> None:
+    audit = replace(ONE, reason="audit", share=0.01)
+    assert unpack_escalation(respelled(pack_escalation(audit), sh=...)).share == 1.0
+    assert b"sh" not in pack_escalation(ONE), "nor does one that was sent for sure say so"
 
 
 def test_whole_numbers_pass_for_floats() -> None:

@@ -1,4 +1,4 @@
-"""A region's fleet as its documents and commands, over HTTP. Rollouts: `rollouts.py`."""
+"""A region's fleet as its documents and commands, over HTTP. Rollouts: `rollouts.py`; drift: `drift.py`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from random import Random
@@ -6,6 +6,7 @@ from ssl import SSLContext
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from cloud.fleet.client.drift import Drift
 from cloud.fleet.client.pages import DevicePage, FleetState, TokenMade
 from cloud.fleet.client.reading import many, one, read
 from cloud.fleet.client.rollouts import Rollouts
@@ -38,6 +39,7 @@ class FleetClient:
         self.settings: Final = settings or FleetClientSettings()
         self.connection: Final = Connection(urls, key, self.settings, rng, tls, what="fleet")
         self.rollouts: Final = Rollouts(self.connection, self.settings)
+        self.drift: Final = Drift(self.connection, self.settings)
 
     async def __aenter__(self) -> Self:
         await self.connection.__aenter__()

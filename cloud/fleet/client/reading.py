@@ -44,8 +44,8 @@ def read(kind: type[T], found: object, where: str) -> T:
         return TypeAdapter(kind).validate_python(found)
     except ValidationError as error:
         raise Malformed(
-            f"{where}: the fleet's answer is none that this program reads: "
-            f"{in_words(error)[:500]}; is one of the two older?"
+            f"{where}: the answer is none that this program reads: {in_words(error)[:500]}; "
+            "is one of the two older?"
         ) from error
 
 

@@ -1,0 +1,23 @@
+"""What the learning API answers that is no single document. Pure."""
+
+from pydantic import BaseModel, ConfigDict
+
+from cloud.feedback.documents import FeedbackSample
+from cloud.training.documents import Job
+
+
+class Page(BaseModel):
+    """An older client meets a newer process: what it does not know it ignores."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class SamplePage(Page):
+    samples: tuple[FeedbackSample, ...]
+    next: str | None = None
+    """`after` of the next page; None: this is the last."""
+
+
+class JobPage(Page):
+    jobs: tuple[Job, ...]
+    next: str | None = None

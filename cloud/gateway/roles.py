@@ -16,6 +16,7 @@ class Role(StrEnum):
     OBSERVE = "observe"
     FETCH = "fetch"
     VIEWER = "viewer"
+    LABELLER = "labeller"
     TRAINER = "trainer"
     APPROVER = "approver"
     OPERATOR = "operator"
@@ -54,17 +55,22 @@ GRANTS: Final[Mapping[Role, Grant]] = {
     Role.VIEWER: Grant(
         frozenset({Role.VIEWER, Role.FETCH}), "all of fetch; read the registry, and its log"
     ),
+    Role.LABELLER: Grant(
+        frozenset({Role.LABELLER, Role.VIEWER, Role.FETCH}),
+        "all of viewer; look at samples and say what they show",
+    ),
     Role.TRAINER: Grant(
-        frozenset({Role.TRAINER, Role.VIEWER, Role.FETCH}),
-        "all of viewer; push versions and data sets, ask for evaluations",
+        frozenset({Role.TRAINER, Role.LABELLER, Role.VIEWER, Role.FETCH}),
+        "all of labeller; push versions and data sets, ask for evaluations, submit training jobs",
     ),
     Role.APPROVER: Grant(
         frozenset({Role.APPROVER, Role.VIEWER, Role.FETCH}),
-        "all of viewer; approve and reject versions, set a model's gate",
+        "all of viewer; approve and reject versions, set a model's gate, decide loops",
     ),
     Role.OPERATOR: Grant(
         frozenset({Role.OPERATOR, Role.VIEWER, Role.FETCH}),
-        "all of viewer; release and retire versions, publish trust metadata, collect garbage",
+        "all of viewer; release and retire versions, publish trust metadata, collect garbage, "
+        "delete feedback, set quotas",
     ),
 }
 

@@ -1,0 +1,1 @@
+"""Routes of training: jobs, their runs and logs, workers and quotas."""

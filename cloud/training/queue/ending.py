@@ -1,0 +1,90 @@
+"""What becomes of a job when a worker is done with it. Pure."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from cloud.training.documents import JobState
+from cloud.training.queue.settings import Training
+
+WHY_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Its bundle is in the artifact store."""
+
+    bundle: str
+    """`name@version`."""
+    bundle_sha256: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Broke:
+    """It would fail again."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class GaveBack:
+    """It may go on elsewhere, from its checkpoint."""
+
+    words: str
+    costs: bool
+    """An attempt: it crashed, or its worker did. False: it was asked to stop."""
+
+
+Ended = Done | Broke | GaveBack
+
+
+def changes(
+    ended: Ended,
+    attempts: int,
+    attempts_max: int,
+    stop: str,
+    asked_why: str,
+    preemptions: int,
+    rules: Training,
+    now: float,
+) -> dict[str, object]:
+    """The row's columns. `stop`: what was asked of it, `asked_why`: in which words.
+
+    A job that was to be cancelled and is done all the same is done.
+    """
+    free: dict[str, object] = {"owner": None, "stop": ""}
+    match ended:
+        case Done():
+            return _over(JobState.DONE, ended.words, now) | {
+                "bundle": ended.bundle, "bundle_sha256": ended.bundle_sha256, "progress": 1.0,
+            }  # fmt: skip
+        case Broke():
+            return _over(JobState.FAILED, ended.words, now)
+        case GaveBack() if stop == "cancel":
+            return _over(JobState.CANCELLED, asked_why, now)
+        case GaveBack(costs=False):
+            back = free | {
+                "state": "queued", "due_at": now, "worker": "", "attempts": attempts - 1,
+                "why": ended.words[:WHY_MAX],
+            }  # fmt: skip
+            if stop == "preempt":
+                back |= {"since": now, "preempted_at": now, "preemptions": preemptions + 1}
+            return back
+        case GaveBack():
+            if attempts >= attempts_max:
+                words = f"{ended.words}; given up after {attempts} of {attempts_max} attempts"
+                return _over(JobState.FAILED, words, now)
+            pause_s = min(rules.retry_s_max, rules.retry_s_min * 2.0 ** min(attempts - 1, 30))
+            return free | {
+                "state": "queued", "due_at": now + pause_s, "worker": "",
+                "why": f"{ended.words}; attempt {attempts + 1} of {attempts_max} follows"[:WHY_MAX],
+            }  # fmt: skip
+        case _:
+            assert_never(ended)
+
+
+def _over(state: JobState, why: str, now: float) -> dict[str, object]:
+    return {
+        "state": state.value, "owner": None, "stop": "", "ended_at": now, "due_at": now,
+        "why": why[:WHY_MAX],
+    }  # fmt: skip

@@ -140,6 +140,6 @@ def job_of(found: Row[*tuple[Any, ...]], place: int | None, why: str, has_run: b
         submitted_at=found.submitted_at, started_at=found.started_at, ended_at=found.ended_at,
         worker=found.worker, attempts=found.attempts, preemptions=found.preemptions,
         worked_s=found.worked_s, progress=found.progress, run=found.id if has_run else None,
-        why=(found.why or why)[:WHY_MAX], bundle=found.bundle, bundle_sha256=found.bundle_sha256,
+        why="; ".join(part for part in (found.why, why) if part)[:WHY_MAX], bundle=found.bundle, bundle_sha256=found.bundle_sha256,
         place=place,
     )  # fmt: skip

@@ -19,7 +19,7 @@ _FEATURES: Mapping[str, Callable[[Rows], Rows]] = {  # of [n, values], one numbe
     "input_mean": lambda flat: flat.mean(axis=1),
     "input_std": lambda flat: flat.std(axis=1),
 }
-"""As `cloud.training.recipe` computes them for the sketches of these names; others are of answers."""
+"""As `shared.features` has them for the sketches of these names; of others, whole rows are needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from cloud.training.bundles import Graph
 from cloud.training.fashion_mnist import LABELS, Dataset, Split
 from cloud.training.fit import Plan, fit, logits_of
 from cloud.training.networks import CloudNet, EdgeNet
+from cloud.training.references import reference
 from shared import logs
 from shared.bundle.manifest import Calibration, Lineage
 from shared.confidence import softmax
@@ -199,13 +200,6 @@ def _write(
     chosen = np.random.default_rng(GOLDEN_SEED).choice(len(split), GOLDEN_SAMPLES, replace=False)
     golden = bundles.golden_file(split.images[chosen], _run(made.fp32, split.images[chosen]))
     says = softmax(made.calibrate_logits, calibration.temperature)
-    pixels = split.images.reshape(len(split), -1)
-    reference = (
-        bundles.sketch("input_mean", pixels.mean(1)),
-        bundles.sketch("input_std", pixels.std(1)),
-        bundles.sketch("confidence", says.max(1)),
-        bundles.sketch("predicted_class", says.argmax(1).astype(np.float64)),
-    )
     runtime = {"onnxruntime": ">=1.20", "openvino": ">=2025.0", "tensorrt": ">=10"}
     side = "cloud" if name == CLOUD else "edge"
     bundles.write(
@@ -215,7 +209,8 @@ def _write(
             Graph(f"{side}.int8", made.int8, (("onnxruntime", "int8"), ("openvino", "int8")), runtime),
             Graph(f"{side}.fp32", made.fp32, (("onnxruntime", "fp32"), ("tensorrt", "fp32")), runtime),
         ),
-        golden=golden, dictionary=dictionary, calibration=calibration, reference=reference,
+        golden=golden, dictionary=dictionary, calibration=calibration,
+        reference=reference(split.images, says),
         lineage=Lineage(
             data_set="Fashion-MNIST (Debian dataset-fashion-mnist 0.0~git20200523)",
             data_sha256=hashlib.sha256(data.train.images.tobytes() + data.train.labels.tobytes()).hexdigest(),

@@ -91,7 +91,32 @@ def test_a_sketch_counts_every_value_once(values: NDArray[np.float64]) -> None:
         assert (values < edge).sum() == below
 
 
-def test_a_sketch_of_even_values_has_even_bins() -> None:
-    counts = bundles.sketch("x", np.arange(1_600.0)).counts
-    assert len(counts) == bundles.SKETCH_BINS
-    assert min(counts) >= 99
+def test_a_sketch_of_even_values_has_even_bins_and_rare_tails() -> None:
+    counts = bundles.sketch("x", np.arange(16_000.0)).counts
+    assert counts[0] == counts[-1] == 8  # 1 in 2,000
+    assert counts[1] == counts[-2] == 72
+    assert all(abs(count - 1_000) <= 1 for count in counts[3:-3])
+
+
+@pytest.mark.parametrize(
+    ("values", "edges"),
+    [
+        (np.zeros(5_000), (0.0, 0.001)),  # all alike
+        (np.repeat([0.0, 4.0], [4_998, 2]), (0.0, 2.0)),  # nearly
+        (np.full(100, 200.0), (200.0, 200.2)),
+    ],
+)
+def test_a_value_that_many_have_does_not_fill_an_outermost_bin(
+    values: NDArray[np.float64], edges: tuple[float, ...]
+) -> None:
+    made = bundles.sketch("input_low", values)
+    assert made.edges == edges
+    assert made.counts[0] == 0
+    assert made.counts[-1] <= 2
+
+
+def test_each_predicted_class_has_a_bin_however_rare() -> None:
+    made = bundles.sketch("predicted_class", np.repeat([0.0, 1.0, 3.0], [9_990, 1, 9]))
+    assert made.edges == (0.0, 1.0, 2.0, 3.0)
+    assert made.counts == (0, 9_990, 1, 0, 9)
+    assert len(bundles.sketch("predicted_class", np.arange(1_000.0)).edges) == bundles.EDGES_MAX

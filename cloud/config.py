@@ -63,7 +63,10 @@ class Store(Section):
     """Rows kept; the oldest go first. Some training sets' worth; a start reads every id, 0.1 s for
     each 10,000."""
     bytes_max: Count = 2 * 1024**3
-    """Bytes kept, of payloads and about 250 a row; the oldest go first. Fits a small disk."""
+    """Bytes kept, of payloads and about 450 a row; the oldest go first. Fits a small disk."""
+    device_rows_share_max: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """Of `rows_max` and `bytes_max`, per device: what one has above it goes first when the store is
+    full, so that a device which floods it evicts its own samples."""
     pending_max: Count = 4096
     """Rows that may wait for a commit, in memory; what comes above it is lost, and counted."""
 

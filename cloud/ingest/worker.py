@@ -105,7 +105,9 @@ async def worker_ready(
     metrics: Metrics,
 ) -> AsyncIterator[Worker]:
     """A worker over an opened feedback store, which closes behind it."""
-    table = FeedbackTable(config.store_url, Bounds(config.store.rows_max, config.store.bytes_max))
+    store = config.store
+    bounds = Bounds(store.rows_max, store.bytes_max, store.device_rows_share_max)
+    table = FeedbackTable(config.store_url, bounds)
     await asyncio.to_thread(table.open)
     lookup = AnswerLookup(table)
     try:

@@ -1,28 +1,31 @@
 """Escalations with both answers, for training. Synchronous SQL; threads belong to the callers.
 
-Inserting is idempotent by (device, sample). Bounded in rows and bytes: the oldest go first.
+Inserting is idempotent by (device, sample). Bounded in rows and bytes (`totals.py`): of the devices
+that have more than their share the oldest samples go first, then the oldest of all.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
-from sqlalchemy.schema import CreateTable
 
-from cloud.store.engine import open_engine
+from cloud.store import totals
+from cloud.store.draw import draw_of
+from cloud.store.engine import open_engine, writing
 from cloud.store.known_samples import KnownSamples
+from cloud.store.opening import migrate
 from cloud.store.schema import feedback
+from cloud.store.totals import Bounds
 from shared.errors import Refused, Unavailable
 from shared.ids import DeviceId, SampleId
 from shared.wire.envelope import CloudAnswer, Escalation
 
-_ROW_OVERHEAD_BYTES = 250  # names, numbers and the unique index's entry
+_ROW_OVERHEAD_BYTES = 450  # names, numbers and the indexes' entries
 _WAIT_S = 5  # for another process's commit
-_EVICT_ROWS = 512  # looked at together: a statement of some milliseconds
 
 Key = tuple[DeviceId, SampleId]
 
@@ -40,41 +43,32 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    rows_max: int
-    bytes_max: int
-
-
-@dataclass(frozen=True, slots=True)
 class Written:
     inserted: int
     evicted: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Totals:
-    rows: int = 0
-    bytes: int = 0
-    seq: int = 0  # the newest row that is counted
 
 
 class FeedbackTable:
     """Raises `Unavailable` while the database is away, `Refused` for a row it will never take."""
 
     def __init__(self, url: str, bounds: Bounds) -> None:
+        self._url = url
         self._engine = open_engine(url, "store.url", file_wait_s=_WAIT_S)
+        self._writing = writing(self._engine)
         self._bounds = bounds
-        self._totals = _Totals()
+        self._seen = 0  # the newest row that is in `known`
         self.known = KnownSamples(bounds.rows_max)
         """Perhaps stored, by any writer up to this one's last commit; read it from any thread."""
 
     def open(self) -> None:
-        """Create what is missing and count what is there."""
+        """Create or migrate the tables and read the ids that are there.
+
+        Raises `Malformed` for a database of a newer program, too.
+        """
+        migrate(self._url, "store.url")
         try:
             with self._engine.begin() as connection:
-                # not `create_all`: two workers that start at once would both miss the table
-                connection.execute(CreateTable(feedback, if_not_exists=True))
-                self._totals = self._count(connection, _Totals())
+                self._learn(connection)
         except SQLAlchemyError as error:
             raise Unavailable(f"feedback store {self._engine.url!r}: {error}") from error
 
@@ -83,15 +77,17 @@ class FeedbackTable:
         if not rows:
             return Written(0, 0)
         try:
-            with self._engine.begin() as connection:
-                inserted = _insert_new(connection, [_values(row) for row in rows])
-                totals, evicted = self._evict(connection, self._count(connection, self._totals))
+            with self._writing.begin() as connection:
+                inserted = self._insert_new(connection, [_values(row) for row in rows])
+                change = totals.Change()
+                change.count(inserted)
+                totals.add(connection, change)
+                evicted = totals.evict(connection, self._bounds)
         except (IntegrityError, DataError, OverflowError) as error:
             raise Refused(f"feedback row refused: {error}") from error
         except SQLAlchemyError as error:
             raise Unavailable(f"feedback store: {error}") from error
-        self._totals = totals
-        return Written(inserted, evicted)
+        return Written(len(inserted), evicted)
 
     def find(self, keys: Iterable[Key]) -> dict[Key, CloudAnswer]:
         """The stored answers among `keys`."""
@@ -117,46 +113,40 @@ class FeedbackTable:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _count(self, connection: Connection, seen: _Totals) -> _Totals:
-        """Add what has come since, from every writer of this database.
+    def _insert_new(
+        self, connection: Connection, values: list[dict[str, object]]
+    ) -> list[tuple[str, int]]:
+        """Device and bytes of each row that was not there."""
+        if connection.dialect.name == "postgresql":
+            statement = postgresql.insert(feedback).on_conflict_do_nothing()
+            returned = connection.execute(
+                statement.returning(feedback.c.device, feedback.c.row_bytes), values
+            )
+            inserted = [(device, row_bytes) for device, row_bytes in returned]
+            self._learn(connection)
+            return inserted
+        # nobody else writes until this transaction ends, so what is new from here on is ours
+        before = connection.execute(select(func.max(feedback.c.seq))).scalar() or 0
+        connection.execute(sqlite.insert(feedback).on_conflict_do_nothing(), values)
+        return [(device, size) for seq, device, size in self._new(connection) if seq > before]
+
+    def _learn(self, connection: Connection) -> None:
+        for _ in self._new(connection):
+            pass
+
+    def _new(self, connection: Connection) -> Iterator[tuple[int, str, int]]:
+        """Number, device and bytes of the rows that came since, from every writer; they are `known`.
 
         Where commits may overtake each other (PostgreSQL), another writer's row can be missed until
-        the next `open`: the bounds then hold to within what the writers have in hand.
+        the next `open`: then its sample is answered twice, and stored once.
         """
-        new = select(feedback.c.seq, feedback.c.row_bytes, feedback.c.sample_id).where(
-            feedback.c.seq > seen.seq
-        )
-        rows, total, seq = seen.rows, seen.bytes, seen.seq
-        for one, row_bytes, sample in connection.execute(new.execution_options(yield_per=1000)):
-            rows, total, seq = rows + 1, total + row_bytes, max(seq, one)
+        of = feedback.c
+        query = select(of.seq, of.sample_id, of.device, of.row_bytes).where(of.seq > self._seen)
+        rows = connection.execute(query.order_by(of.seq).execution_options(yield_per=1000))
+        for seq, sample, device, row_bytes in rows:
             self.known.add(sample)
-        return _Totals(rows, total, seq)
-
-    def _evict(self, connection: Connection, totals: _Totals) -> tuple[_Totals, int]:
-        rows, row_bytes, evicted = totals.rows, totals.bytes, 0
-        while rows > self._bounds.rows_max or row_bytes > self._bounds.bytes_max:
-            oldest = connection.execute(
-                select(feedback.c.seq, feedback.c.row_bytes)
-                .order_by(feedback.c.seq)
-                .limit(_EVICT_ROWS)
-            ).all()
-            if not oldest:  # another writer evicted; the totals were behind
-                return _Totals(0, 0, totals.seq), evicted
-            last = 0
-            for seq, size in oldest:
-                if rows <= self._bounds.rows_max and row_bytes <= self._bounds.bytes_max:
-                    break
-                last, rows, row_bytes, evicted = seq, rows - 1, row_bytes - size, evicted + 1
-            connection.execute(delete(feedback).where(feedback.c.seq <= last))
-        return _Totals(rows, row_bytes, totals.seq), evicted
-
-
-def _insert_new(connection: Connection, values: list[dict[str, object]]) -> int:
-    """How many of them were not there."""
-    if connection.dialect.name == "postgresql":  # whose driver does not count rows of many values
-        statement = postgresql.insert(feedback).on_conflict_do_nothing()
-        return len(connection.execute(statement.returning(feedback.c.seq), values).all())
-    return connection.execute(sqlite.insert(feedback).on_conflict_do_nothing(), values).rowcount
+            self._seen = seq
+            yield seq, device, row_bytes
 
 
 def _values(row: Feedback) -> dict[str, object]:
@@ -164,6 +154,7 @@ def _values(row: Feedback) -> dict[str, object]:
     payload = escalation.payload
     if math.isnan(escalation.captured_at):  # SQLite would take it for no value, PostgreSQL keeps it
         raise Refused(f"feedback row refused: sample {escalation.id}: captured_at is no number")
+    label = int(answer.probabilities.argmax())
     probabilities = answer.probabilities.astype("<f4").tobytes()
     return {
         "sample_id": escalation.id,
@@ -186,4 +177,11 @@ def _values(row: Feedback) -> dict[str, object]:
         "queue_ms": answer.queue_ms,
         "run_ms": answer.run_ms,
         "row_bytes": len(payload.data) + len(probabilities) + _ROW_OVERHEAD_BYTES,
+        "share": escalation.share,
+        "cloud_label": label,
+        "cloud_confidence": float(answer.probabilities[label]),
+        "label": label,
+        "label_source": "cloud",
+        "contradicted": 0,
+        "draw": draw_of(escalation.id),
     }

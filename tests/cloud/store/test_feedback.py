@@ -76,7 +76,7 @@ def test_over_its_rows_the_oldest_go_first_and_are_counted(open_table: Open) -> 
 
 
 def test_over_its_bytes_the_oldest_go_first(open_table: Open) -> None:
-    row_bytes = 16 + 12 + 250
+    row_bytes = 16 + 12 + 450
     table = open_table(Bounds(rows_max=100, bytes_max=2 * row_bytes))
     assert table.write([feedback(n) for n in range(5)]).evicted == 3
     kept = table.find([feedback(n).key for n in range(5)])

@@ -1,0 +1,101 @@
+"""How far windows are from the reference, and whether chance would do that. Pure.
+
+- Population stability index: the symmetric Kullback-Leibler divergence of binned distributions
+  (Siddiqi, Credit Risk Scorecards, 2006). Under no drift it is on average (k - 1)(1/n + 1/m) for k
+  bins, n and m samples (Yurdakul, Statistical Properties of PSI, 2018): that is subtracted, so a
+  window of 200 and one of 20,000 are held to the same bound.
+- Kolmogorov-Smirnov distance at the bins' edges.
+- The chance of it by a G-test of homogeneity with k - 1 degrees of freedom (Sokal, Rohlf, Biometry,
+  2012, 17.4).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloud.monitoring.drift.reference import Feature, Reference
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """Of N windows over F features, each [N, F]; a feature that nobody counted is at distance 0."""
+
+    samples: Floats
+    psi: Floats
+    ks: Floats
+    g: Floats
+    """The G statistic."""
+    freedom: Floats
+
+
+def distances(reference: Reference, rows: NDArray[np.floating]) -> Distances:
+    """`rows`: windows [N, width of the reference], fractions of samples allowed."""
+    shape = (len(rows), len(reference.features))
+    found = Distances(*(np.zeros(shape) for _ in range(5)))
+    for place, feature in enumerate(reference.features):
+        bins = np.asarray(rows[:, feature.begin : feature.end], np.float64)
+        observed = np.add.reduceat(bins, feature.pooled, axis=1)
+        _feature(feature, observed, found, place)
+    return found
+
+
+def _feature(feature: Feature, observed: Floats, found: Distances, place: int) -> None:
+    n, m = observed.sum(axis=1, keepdims=True), feature.expected.sum()
+    bins = observed.shape[1]
+    n_safe = np.maximum(n, 1.0)
+    smooth = 0.5 * bins  # Jeffreys' half a sample a bin, spread as the reference is
+    p = (feature.expected + 0.5) / (m + 0.5 * bins)
+    q = (observed + smooth * p) / (n + smooth)
+    psi = ((q - p) * np.log(q / p)).sum(axis=1) - (bins - 1) * (1 / n_safe[:, 0] + 1 / m)
+    ks = np.abs(np.cumsum(observed / n_safe, axis=1) - np.cumsum(feature.expected / m)).max(axis=1)
+    both = observed + feature.expected
+    share = n / (n + m)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ours = np.where(observed > 0, observed * np.log(observed / (both * share)), 0.0)
+        theirs = np.where(
+            feature.expected > 0,
+            feature.expected * np.log(feature.expected / (both * (1 - share))),
+            0.0,
+        )
+    counted = n[:, 0] > 0
+    found.samples[:, place] = n[:, 0]
+    found.psi[:, place] = np.where(counted, np.maximum(psi, 0.0), 0.0)
+    found.ks[:, place] = np.where(counted, ks, 0.0)
+    g = 2 * (ours.sum(axis=1) + theirs.sum(axis=1))
+    found.g[:, place] = np.where(counted, np.maximum(g, 0.0), 0.0)
+    found.freedom[:, place] = np.maximum((both > 0).sum(axis=1) - 1, 0)
+
+
+def chance(statistic: float, freedom: int) -> float:
+    """Probability that chi-squared with so many degrees of freedom is larger (Abramowitz, Stegun,
+    26.4.4 and 26.4.5; exact).
+    """
+    if freedom < 1 or statistic <= 0:
+        return 1.0
+    half = statistic / 2
+    if freedom % 2:
+        term, total = math.sqrt(half / math.pi) * 2, 0.0
+        for step in range(1, freedom // 2 + 1):
+            total += term
+            term *= half / (step + 0.5)
+        return math.erfc(math.sqrt(half)) + math.exp(-half) * total
+    term, total = 1.0, 1.0
+    for step in range(1, freedom // 2):
+        term *= half / step
+        total += term
+    return math.exp(-half) * total
+
+
+def binomial_chance(hits: int, trials: int, rate: float) -> float:
+    """Upper bound of the probability of so many hits or more (Chernoff, 1952)."""
+    if trials <= 0 or hits <= rate * trials:
+        return 1.0
+    share = min(hits / trials, 1.0)
+    divergence = share * math.log(share / rate)
+    if share < 1:
+        divergence += (1 - share) * math.log((1 - share) / (1 - rate))
+    return math.exp(-trials * divergence)

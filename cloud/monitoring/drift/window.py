@@ -1,0 +1,161 @@
+"""The newest samples of a device and of a group, as sums that are bounded. Pure.
+
+A device's window is three rows of counters, so 100,000 of them are 70 MB. A group's has the newest
+reports of its devices, of which none has more than its part: who floods or lies does not speak for
+the others, and what remains without any one of them can be looked at by itself. The fleet's window
+is the sum of its groups'.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloud.monitoring.drift.reference import LOOKED, SAMPLES, Row
+
+SLICES: Final = 3
+PARTS: Final = 5
+"""A device has at most a fifth of what a group's window must hold, where there are so many devices."""
+_ENTRY_MAX: Final = 10_000
+"""Samples of one report that are kept: rows are of 16 bits."""
+Kept = NDArray[np.uint16]
+Floats = NDArray[np.float64]
+
+
+def fitting(row: Row, samples_max: int = _ENTRY_MAX) -> Kept:
+    """The row as windows keep it, scaled down where it holds more than `samples_max`."""
+    samples = int(row[SAMPLES])
+    if samples > samples_max:
+        row = (row * (samples_max / samples)).astype(np.uint32)
+    return row.astype(np.uint16)
+
+
+def weight(row: NDArray[np.generic], *, by_looked: bool) -> int:
+    """Samples that a row stands for: those that were looked at, where the version has bins."""
+    return int(row[LOOKED if by_looked else SAMPLES])
+
+
+class DeviceWindow:
+    """The newest `least` samples or up to half as many more, and the rest of a report."""
+
+    __slots__ = ("_at", "_rows")
+
+    def __init__(self, width: int) -> None:
+        self._rows = np.zeros((SLICES, width), np.uint16)
+        self._at = 0
+
+    def add(self, row: Kept, least: int, *, by_looked: bool) -> None:
+        """A row of at most 10,000 samples."""
+        self._rows[self._at] += row
+        now = self._rows[self._at]
+        is_full = 2 * weight(now, by_looked=by_looked) >= least
+        if is_full or now[SAMPLES] >= 2 * _ENTRY_MAX:  # before 16 bits overflow
+            self._at = (self._at + 1) % SLICES
+            self._rows[self._at] = 0
+
+    def total(self) -> NDArray[np.uint32]:
+        return self._rows.sum(axis=0, dtype=np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A group's window by device, each with no more than its part."""
+
+    devices: tuple[str, ...]
+    rows: Floats
+    """[devices, width]."""
+    samples: int
+    """Before anything was cut down to its part."""
+
+    @property
+    def total(self) -> Floats:
+        return np.asarray(self.rows.sum(axis=0))
+
+    def without_each(self) -> Floats:
+        """The total without each device in turn [devices, width]."""
+        return self.total - self.rows
+
+
+@dataclass(slots=True)
+class _Entry:
+    device: str
+    row: Kept
+    weight: int
+
+
+class GroupWindow:
+    """The newest reports of a group's devices. An entry has one sample or more, and devices do not
+    keep more entries than their part needs, so there are at most about as many as `least`.
+    """
+
+    __slots__ = ("_by_device", "_entries", "_least", "_next", "_weights")
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self._entries: dict[int, _Entry] = {}
+        """The oldest first."""
+        self._by_device: dict[str, deque[int]] = {}
+        self._weights: dict[str, int] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        """Entries."""
+        return len(self._entries)
+
+    def add(self, device: str, row: Kept, devices: int, *, by_looked: bool) -> None:
+        """`devices`: how many of the group run the version."""
+        entry = _Entry(device, row, weight(row, by_looked=by_looked))
+        if not entry.weight:
+            return
+        part = self.part(devices)
+        self._entries[self._next] = entry
+        own = self._by_device.setdefault(device, deque())
+        own.append(self._next)
+        self._weights[device] = self._weights.get(device, 0) + entry.weight
+        self._next += 1
+        while self._weights[device] - self._entries[own[0]].weight >= part:
+            self._remove(own[0])
+        held = sum(min(one, part) for one in self._weights.values())
+        while True:
+            oldest = next(iter(self._entries))
+            first = self._entries[oldest]
+            now = self._weights[first.device]
+            held += min(now - first.weight, part) - min(now, part)
+            if held < self._least or len(self._entries) == 1:
+                return
+            self._remove(oldest)
+
+    def part(self, devices: int) -> int:
+        """Of the least that the window holds, what one device may have."""
+        return -(-self._least // max(1, min(devices, PARTS)))
+
+    def forget(self, device: str) -> None:
+        for number in list(self._by_device.get(device, ())):
+            self._remove(number)
+
+    def parts(self, devices: int, *, by_looked: bool) -> Parts:
+        """None has more than its part or the median device, whichever is more."""
+        names = tuple(self._by_device)
+        if not names:
+            return Parts((), np.zeros((0, 0)), 0)
+        rows = np.stack([
+            np.sum([self._entries[number].row for number in self._by_device[name]], axis=0,
+                   dtype=np.float64)
+            for name in names
+        ])  # fmt: skip
+        weights = np.asarray([self._weights[name] for name in names], np.float64)
+        middle = np.quantile(weights, 0.5, method="lower")  # of two, the quieter one
+        most = max(float(self.part(devices)), float(middle))
+        samples = int(rows[:, LOOKED if by_looked else SAMPLES].sum())
+        rows *= np.minimum(1.0, most / np.maximum(weights, 1.0))[:, None]
+        return Parts(names, rows, samples)
+
+    def _remove(self, number: int) -> None:
+        entry = self._entries.pop(number)
+        own = self._by_device[entry.device]
+        own.remove(number)
+        self._weights[entry.device] -= entry.weight
+        if not own:
+            del self._by_device[entry.device], self._weights[entry.device]

@@ -41,29 +41,30 @@ class Exit(IntEnum):
 def main(recipes: str = RECIPES) -> int:
     """`recipes`: the module whose `RECIPES` has them."""
     parent = os.getppid()
-    out = Saying(messages())
+    lines = Messages()
+    out = Saying(lines)
     signal.signal(signal.SIGTERM, lambda *_: out.ask_to_stop())
     end_with_parent(parent)
-    return ended(out, lambda: _work(sys.stdin.buffer.readline(ORDER_BYTES_MAX + 1), out, recipes))
+    return ended(out, lambda: _work(lines, out, recipes))
 
 
-def messages() -> Callable[[bytes], None]:
-    """Takes stdout for messages alone; whatever else writes there writes to stderr from now on."""
-    number = os.dup(1)
-    os.dup2(2, 1)
+class Messages:
+    """Takes stdout for messages alone: what else writes there writes to stderr from now on."""
 
-    def write(line: bytes) -> None:
+    def __init__(self) -> None:
+        self._number = os.dup(1)
+        os.dup2(2, 1)
+
+    def __call__(self, line: bytes) -> None:
         rest = memoryview(line)
         while rest:
-            rest = rest[os.write(number, rest) :]
-
-    return write
+            rest = rest[os.write(self._number, rest) :]
 
 
-def ended(out: Saying, work: Callable[[], None]) -> Exit:
+def ended(out: Saying, work: Callable[[], Exit]) -> Exit:
     """Does it, and says how it ended."""
     try:
-        work()
+        return work()
     except StopAsked as stop:
         out.stopped(stop.step)
         return Exit.STOPPED
@@ -77,22 +78,20 @@ def ended(out: Saying, work: Callable[[], None]) -> Exit:
         why = failed(error)
         out.failed(why.reason, why.words, why.step)
         return Exit.FAILED
-    return Exit.MADE
 
 
-def _work(document: bytes, out: Saying, recipes: str) -> None:
-    order = read_order(document)
+def _work(lines: Messages, out: Saying, recipes: str) -> Exit:
+    order = read_order(sys.stdin.buffer.readline(ORDER_BYTES_MAX + 1))
     surroundings.prepare(order.threads)
     if order.processes > 1 and order.recipe.kind not in ONE_PROCESS:
         from cloud.training.recipes.distributed import launch  # noqa: PLC0415  torch
 
-        launch(order, out, recipes)
-        return
+        return launch(order, lines, out, recipes)
     surroundings.steady(order.threads)
-    run(order, out, recipes)
+    return run(order, out, recipes)
 
 
-def run(order: Order, out: Saying, recipes: str) -> None:
+def run(order: Order, out: Saying, recipes: str) -> Exit:
     """The recipe, in this process. `surroundings` are as they should be."""
     from cloud.training.recipes.checkpoint import newest_step  # noqa: PLC0415  torch
 
@@ -103,6 +102,7 @@ def run(order: Order, out: Saying, recipes: str) -> None:
         newest_step(order.folder / "checkpoints"),
     )
     out.made(import_module(recipes).RECIPES[order.recipe.kind](order, out))
+    return Exit.MADE
 
 
 def read_order(document: bytes) -> Order:

@@ -4,7 +4,6 @@ Each does its part of every batch; the first (rank 0) speaks, validates and writ
 all must decide alike (a loss that is no number, a stop, a checkpoint) is summed over them first.
 """
 
-import os
 from datetime import timedelta
 from typing import Protocol
 
@@ -61,7 +60,7 @@ class Alone:
 
 
 class Together:
-    """By `torch.distributed`, whose process group is there already (`join`)."""
+    """By `torch.distributed`, whose process group is there already (`join_local`, `join`)."""
 
     def __init__(self) -> None:
         self.rank, self.count = dist.get_rank(), dist.get_world_size()
@@ -95,11 +94,28 @@ class Together:
         return torch.stack(parts)
 
 
+def join_local() -> None:
+    """Make the process group as torchrun says in the environment. Blocks until all are there."""
+    dist.init_process_group("gloo", timeout=timedelta(seconds=SILENCE_S))
+
+
 def join(address: str, port: int, rank: int, count: int) -> None:
-    """Make the process group, rank 0 listening at `address`. Blocks until all are there."""
-    os.environ |= {"MASTER_ADDR": address, "MASTER_PORT": str(port)}
+    """Make the process group over a network, rank 0 listening at `address`."""
     dist.init_process_group(
-        "gloo", rank=rank, world_size=count, timeout=timedelta(seconds=SILENCE_S)
+        "gloo", init_method=f"tcp://{address}:{port}", rank=rank, world_size=count,
+        timeout=timedelta(seconds=SILENCE_S),
+    )  # fmt: skip
+
+
+def leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether it is what gloo raises when another rank ended: a plain `RuntimeError` from its C++."""
+    return isinstance(error, dist.DistError) or (
+        isinstance(error, RuntimeError) and "gloo" in str(error).lower()
     )
 
 

@@ -13,7 +13,6 @@ _NO_TELEMETRY = {
 }
 _DETERMINISM = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # torch's note on reproducibility asks for it
-    "GLOO_SOCKET_IFNAME": "lo",
     "PYTHONHASHSEED": "0",
 }
 _CPU_NAME = "model name"

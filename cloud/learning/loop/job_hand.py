@@ -1,0 +1,45 @@
+"""Commands for the queue of training jobs, which is in this process."""
+
+import asyncio
+from typing import Final
+
+from cloud.learning.loop import commands as c
+from cloud.learning.loop import events as e
+from cloud.training.documents import ACTIVE, JobState
+from cloud.training.queue.queue import JobQueue
+from cloud.training.store import job_rows
+from cloud.training.store.database import LearningDatabase
+from cloud.training.tracking.tracking import Tracking
+from shared.errors import Conflict, Unknown
+
+ACTOR: Final = "loop"
+"""As the logs of queue and feedback store name it."""
+
+
+class JobHand:
+    def __init__(self, queue: JobQueue, tracking: Tracking, database: LearningDatabase) -> None:
+        self._queue, self._tracking, self._database = queue, tracking, database
+
+    async def submitted(self, command: c.Submit) -> e.Submitted:
+        return e.Submitted((await self._queue.submit(command.spec, ACTOR, command.key)).id)
+
+    async def seen(self, command: c.WatchJob) -> e.JobSeen:
+        job = await self._queue.job(command.job)
+        if job.state is not JobState.DONE:
+            return e.JobSeen(job)
+        return e.JobSeen(job, (await self._tracking.run(command.job)).figures)
+
+    async def cancelled(self, command: c.CancelJob) -> e.CleanedUp:
+        found = await asyncio.to_thread(
+            self._database.read, lambda connection: job_rows.of_key(connection, ACTOR, command.key)
+        )
+        if found is None:  # it was never submitted
+            return e.CleanedUp()
+        job = await self._queue.job(found.id)
+        if job.state not in ACTIVE:
+            return e.CleanedUp(f"job {job.id} was {job.state} before")
+        try:
+            await self._queue.cancel(job.id, command.why[:500], ACTOR)
+        except (Unknown, Conflict) as error:  # it ended meanwhile
+            return e.CleanedUp(str(error))
+        return e.CleanedUp(f"job {job.id} is cancelled")

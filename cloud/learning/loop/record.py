@@ -1,0 +1,72 @@
+"""All that is kept of a cycle: what its API shows, and what it needs to go on after a crash. Pure."""
+
+from pydantic import Field
+
+from cloud.feedback.documents import DataSetSpec, Document, Moment
+from cloud.learning.documents import ENDS, Arrow, Cycle, LoopSettings, Phase, TriggerKind, Words
+from cloud.learning.loop.commands import Command
+from shared.bundle.manifest import Version
+
+HALF_LIFE_S = 7 * 86_400.0
+
+
+class Ending(Document):
+    """How it ends once its last command is done."""
+
+    phase: Phase
+    why: Words
+
+
+class CycleRecord(Document):
+    """Between two steps it is whole: nothing of a cycle is anywhere else."""
+
+    cycle: Cycle
+    settings: LoopSettings
+    """As they were when it began; a change is for the next cycle."""
+    samples_since: Moment | None = None
+    """Earlier samples were learned from before."""
+    samples_until: Moment | None = None
+    """Of its data set."""
+    granted: frozenset[Arrow] = frozenset()
+    asked_too: frozenset[Arrow] = frozenset()
+    """Beside those of the settings, for a reason that came up."""
+    doing: Command | None = None
+    labels_wanted: int = 0
+    """The teacher is looked at again with so many labels by people."""
+    looks: int = 0
+    """At the teacher, so far."""
+    before: Version | None = None
+    teacher: Version | None = None
+    rolled_at: float | None = None
+    ending: Ending | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.cycle.phase in ENDS
+
+
+class Begun(Document):
+    """Why and with what a cycle begins."""
+
+    trigger: TriggerKind
+    words: Words
+    samples_since: Moment | None = None
+    number: int = Field(ge=1)
+    """Of all cycles of all models: no two have one name."""
+
+
+def cycle_id(model: str, number: int) -> str:
+    """At most 64 characters: it is its data set's name and its rollout's seed too."""
+    return f"{model[: 64 - len(str(number)) - 1].rstrip('-')}-{number}"
+
+
+def data_spec(settings: LoopSettings, since: float | None, until: float | None) -> DataSetSpec:
+    """What the cycle takes from the feedback store."""
+    given = settings.data or DataSetSpec(model=settings.model, half_life_s=HALF_LIFE_S)
+    # a spec that says since when means it, whatever was learned from before
+    changes: dict[str, object] = {"model": settings.model}
+    if given.since is None and since is not None:
+        changes["since"] = since
+    if given.until is None and until is not None:
+        changes["until"] = until
+    return given.model_copy(update=changes)

@@ -1,0 +1,141 @@
+"""Commands for the registry."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cloud.learning.loop import commands as c
+from cloud.learning.loop import events as e
+from cloud.learning.loop.numbers import next_version
+from cloud.learning.neighbours import registry_at
+from cloud.learning.settings import LearningRegistry
+from cloud.registry.client.client import RegistryClient
+from cloud.registry.client.signing import next_release
+from cloud.registry.documents import Evaluation, ModelVersion, State
+from cloud.registry.trust.edits import sign
+from cloud.registry.trust.keys import load_signer, read_password
+from shared.errors import Conflict, Malformed, Unknown
+from shared.trust.names import model_role
+from shared.trust.tuf_api import CryptoSigner
+
+_OVER = frozenset({State.REJECTED, State.RETIRED})
+
+
+class VersionHand:
+    def __init__(self, settings: LearningRegistry | None) -> None:
+        self._settings = settings
+
+    async def current(self, model: str) -> str | None:
+        async with self._registry() as registry:
+            return (await registry.model(model)).current
+
+    async def chosen(self, command: c.Choose) -> e.Chosen:
+        async with self._registry() as registry:
+            before = await _current(registry, command.model)
+            teacher = await _current(registry, command.teacher)
+            taken = [one.version for one in await registry.versions(command.model)]
+        try:
+            return e.Chosen(before, teacher, next_version(before, taken))
+        except OverflowError as error:
+            raise Conflict(f"{command.model}: {error}") from error
+
+    async def evaluated(self, command: c.Evaluate) -> e.EvaluationSeen:
+        """The newest evaluation of the version, or a new one: it has one cycle, and needs no other."""
+        async with self._registry() as registry:
+            there = await registry.evaluations(command.model, command.version)
+            if there:
+                return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
+            return _seen(await registry.evaluate(command.model, command.version))
+
+    async def evaluation(self, command: c.WatchEvaluation) -> e.EvaluationSeen:
+        async with self._registry() as registry:
+            return _seen(await registry.evaluation(command.evaluation))
+
+    async def approved(self, command: c.Approve) -> e.VersionSeen:
+        async with self._registry() as registry:
+            seen, found = await _version(registry, command.model, command.version)
+            if seen.is_approved or seen.state is not State.CANDIDATE:
+                return seen
+            await registry.judge(
+                "approve", command.model, command.version, command.comment, found.revision
+            )
+            return (await _version(registry, command.model, command.version))[0]
+
+    async def released(self, command: c.Release) -> e.VersionSeen:
+        """Signed with this process's key, or by the registry where that has one."""
+        async with self._registry() as registry:
+            seen, found = await _version(registry, command.model, command.version)
+            if seen.state is not State.CANDIDATE:
+                return seen
+            metadata = await self._metadata(registry, found)
+            await registry.launch(
+                "release", command.model, command.version, command.comment, metadata,
+                found.revision,
+            )  # fmt: skip
+            return (await _version(registry, command.model, command.version))[0]
+
+    async def version(self, command: c.WatchVersion) -> e.VersionSeen:
+        async with self._registry() as registry:
+            return (await _version(registry, command.model, command.version))[0]
+
+    async def rejected(self, command: c.Reject) -> e.CleanedUp:
+        async with self._registry() as registry:
+            try:
+                found = await registry.version(command.model, command.version)
+            except Unknown:  # it was never pushed
+                return e.CleanedUp()
+            if found.state in _OVER:
+                return e.CleanedUp()
+            await registry.judge(
+                "reject", command.model, command.version, command.why, found.revision
+            )
+        return e.CleanedUp(f"{command.model} {command.version} is rejected in the registry")
+
+    async def _metadata(self, registry: RegistryClient, version: ModelVersion) -> object:
+        """Raises `Malformed` where nobody here may sign."""
+        settings = self._settings
+        assert settings is not None
+        if settings.release_key is None:
+            if settings.registry_signs:
+                return None
+            raise Malformed("this process has no [registry] release_key, so a person releases")
+        signer = await asyncio.to_thread(_signer, settings.release_key, settings.password_file)
+        content = await next_release(registry, version, datetime.now(UTC), settings.release_days)
+        found: object = json.loads(sign(content, model_role(version.model), [signer]))
+        return found
+
+    @asynccontextmanager
+    async def _registry(self) -> AsyncIterator[RegistryClient]:
+        if self._settings is None:
+            raise Malformed("[registry] is not set: a loop needs one, with urls and api_key_file")
+        async with registry_at(self._settings) as registry:
+            yield registry
+
+
+async def _current(registry: RegistryClient, model: str) -> str:
+    found = (await registry.model(model)).current
+    if found is None:
+        raise Conflict(f"{model} has no released version to begin from; release one first")
+    return found
+
+
+async def _version(
+    registry: RegistryClient, model: str, version: str
+) -> tuple[e.VersionSeen, ModelVersion]:
+    found, asked = await registry.version(model, version), await registry.model(model)
+    approval = found.approval
+    is_approved = asked.gate.approval == "rule" or (
+        approval is not None and approval.seq >= asked.gate_revision
+    )
+    return e.VersionSeen(found.state, is_approved, found.why[:500]), found
+
+
+def _seen(found: Evaluation) -> e.EvaluationSeen:
+    return e.EvaluationSeen(found.id, found.state, found.why[:500])
+
+
+def _signer(path: Path, password_file: Path | None) -> CryptoSigner:
+    return load_signer(path, None if password_file is None else read_password(password_file, {}))

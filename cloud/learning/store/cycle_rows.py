@@ -1,0 +1,66 @@
+"""Cycles as rows."""
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from cloud.learning.documents import Phase
+from cloud.learning.loop.machine import Step
+from cloud.learning.loop.record import CycleRecord
+from cloud.learning.store import schema as s
+from shared.errors import Unknown
+
+
+def add(connection: Connection, model: str) -> int:
+    """A row for a cycle to come; its number, which no cycle had before."""
+    number: int = connection.execute(
+        insert(s.cycles)
+        .values(id=f"new {model}", model=model, is_over=False, document="")
+        .returning(s.cycles.c.number)
+    ).scalar_one()
+    return number
+
+
+def save(connection: Connection, number: int, made: Step, now: float, lines_max: int) -> None:
+    """The cycle as it is now, and the line that says what happened to it."""
+    record, t = made.record, s.cycles.c
+    cycle = record.cycle
+    connection.execute(update(s.cycles).where(t.number == number).values(
+        id=cycle.id, is_over=record.is_over, document=record.model_dump_json(),
+        learned_until=record.samples_until if cycle.phase is Phase.DONE else None,
+    ))  # fmt: skip
+    if not made.line:
+        return
+    connection.execute(insert(s.lines).values(cycle=cycle.id, at=now, words=made.line[:2000]))
+    of_it = select(s.lines.c.seq).where(s.lines.c.cycle == cycle.id)
+    old = of_it.order_by(s.lines.c.seq.desc()).offset(lines_max).limit(1)
+    if (seq := connection.execute(old).scalar()) is not None:
+        connection.execute(delete(s.lines).where(s.lines.c.cycle == cycle.id, s.lines.c.seq <= seq))
+
+
+def find(connection: Connection, cycle: str) -> tuple[int, CycleRecord]:
+    """With its number. Raises `Unknown`."""
+    query = select(s.cycles.c.number, s.cycles.c.document).where(s.cycles.c.id == cycle)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise Unknown(f"there is no cycle {cycle}; GET /v1/loops/MODEL/cycles lists them")
+    return row.number, CycleRecord.model_validate_json(row.document)
+
+
+def running(connection: Connection, model: str) -> CycleRecord | None:
+    query = select(s.cycles.c.document).where(s.cycles.c.model == model, ~s.cycles.c.is_over)
+    text = connection.execute(query).scalar()
+    return None if text is None else CycleRecord.model_validate_json(text)
+
+
+def learned_until(connection: Connection, model: str) -> float | None:
+    """Up to when samples taught a version that went out."""
+    newest = select(func.max(s.cycles.c.learned_until)).where(s.cycles.c.model == model)
+    return connection.execute(newest).scalar()
+
+
+def forget(connection: Connection, model: str, kept_max: int) -> None:
+    """The oldest cycles that are over, beyond so many."""
+    t = s.cycles.c
+    query = select(t.number, t.id).where(t.model == model, t.is_over).order_by(t.number.desc())
+    for number, name in connection.execute(query.offset(kept_max)).all():
+        connection.execute(delete(s.lines).where(s.lines.c.cycle == name))
+        connection.execute(delete(s.cycles).where(t.number == number))

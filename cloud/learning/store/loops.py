@@ -1,0 +1,225 @@
+"""Loops and cycles, stored. Synchronous and thread-safe; bounded."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select
+
+from cloud.learning.documents import Cycle, FeatureCheck, LoopSettings, TriggerKind
+from cloud.learning.loop.events import Event
+from cloud.learning.loop.machine import begin, step
+from cloud.learning.loop.record import Begun, CycleRecord
+from cloud.learning.store import cycle_rows as rows
+from cloud.learning.store import schema as s
+from cloud.learning.store.settings import LoopsKept
+from cloud.store.migrating import Migrations
+from cloud.training.store.database import LearningDatabase
+from shared.errors import Conflict, Overloaded, Unknown
+
+MIGRATIONS: Final = Migrations("cloud.learning.store", "learning_loop_version")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLoop:
+    settings: LoopSettings
+    revision: int
+    made_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    at: float
+    words: str
+
+
+class LoopStore:
+    """Raises `Unavailable` while the database is away."""
+
+    def __init__(self, database: LearningDatabase, kept: LoopsKept) -> None:
+        """The database is open, with `MIGRATIONS`."""
+        self._database, self._kept = database, kept
+
+    # loops
+
+    def loops(self) -> list[KeptLoop]:
+        """In the order of their models."""
+        query = select(s.loops).order_by(s.loops.c.model)
+        return self._database.read(
+            lambda connection: [_kept(row) for row in connection.execute(query)]
+        )
+
+    def loop(self, model: str) -> KeptLoop:
+        """Raises `Unknown`."""
+        return self._database.read(lambda connection: _known(connection, model))
+
+    def put(self, settings: LoopSettings, revision: int | None, now: float) -> KeptLoop:
+        """Make it, or change it; a cycle that runs goes on by the settings it began with.
+
+        Raises `Conflict` where it is of another revision (0: it must not be there), `Overloaded`.
+        """
+
+        def change(connection: Connection) -> KeptLoop:
+            before = _find(connection, settings.model)
+            _same(before, revision, settings.model)
+            if before is None:
+                count = connection.execute(select(func.count()).select_from(s.loops)).scalar_one()
+                if count >= self._kept.loops_max:
+                    raise Overloaded(f"{count} loops are as many as there may be; delete one first")
+            found = KeptLoop(
+                settings, 1 if before is None else before.revision + 1,
+                now if before is None else before.made_at,
+            )  # fmt: skip
+            connection.execute(delete(s.loops).where(s.loops.c.model == settings.model))
+            connection.execute(insert(s.loops).values(
+                model=settings.model, revision=found.revision, made_at=found.made_at,
+                document=settings.model_dump_json(),
+            ))  # fmt: skip
+            return found
+
+        return self._database.write(change)
+
+    def remove(self, model: str, revision: int | None) -> None:
+        """Its cycles stay listed until they are too many. Raises `Unknown`; `Conflict` while one
+        runs, or where it is of another revision.
+        """
+
+        def change(connection: Connection) -> None:
+            _same(_known(connection, model), revision, model)
+            if (running := rows.running(connection, model)) is not None:
+                raise Conflict(
+                    f"cycle {running.cycle.id} of {model} runs: stop it first, or set enabled to false"
+                )
+            connection.execute(delete(s.loops).where(s.loops.c.model == model))
+
+        self._database.write(change)
+
+    # cycles
+
+    def begin(
+        self, model: str, trigger: TriggerKind, words: str, now: float
+    ) -> CycleRecord:  # fmt: skip
+        """A model has one cycle at most. Raises `Unknown`, `Conflict`."""
+
+        def change(connection: Connection) -> CycleRecord:
+            kept = _known(connection, model)
+            if (running := rows.running(connection, model)) is not None:
+                raise Conflict(f"cycle {running.cycle.id} of {model} runs: {running.cycle.phase}")
+            number = rows.add(connection, model)
+            begun = Begun(
+                trigger=trigger, words=words[:1000], number=number,
+                samples_since=rows.learned_until(connection, model),
+            )  # fmt: skip
+            made = begin(kept.settings, begun, now)
+            rows.save(connection, number, made, now, self._kept.lines_max)
+            rows.forget(connection, model, self._kept.cycles_max)
+            return made.record
+
+        return self._database.write(change)
+
+    def step(
+        self, cycle: str, event: Event, now: float, revision: int | None = None
+    ) -> CycleRecord:
+        """Tell it, and keep what follows. `revision`: what a person saw last.
+
+        Raises `Unknown`; `Conflict` where it is of another revision, or the word does not fit.
+        """
+
+        def change(connection: Connection) -> CycleRecord:
+            number, record = rows.find(connection, cycle)
+            if revision not in {None, record.cycle.revision}:
+                raise Conflict(
+                    f"cycle {cycle} is of revision {record.cycle.revision}, not {revision}: it has "
+                    "moved on; look at it again"
+                )
+            after = step(record, event, now)
+            if after.record is not record:
+                rows.save(connection, number, after, now, self._kept.lines_max)
+            return after.record
+
+        return self._database.write(change)
+
+    def cycle(self, cycle: str) -> CycleRecord:
+        """Raises `Unknown`."""
+        return self._database.read(lambda connection: rows.find(connection, cycle)[1])
+
+    def running(self, model: str | None = None) -> list[CycleRecord]:
+        """None: of every model, the oldest first."""
+        query = select(s.cycles.c.document).where(~s.cycles.c.is_over).order_by(s.cycles.c.number)
+        if model is not None:
+            query = query.where(s.cycles.c.model == model)
+        return self._records(query)
+
+    def last(self, model: str) -> CycleRecord | None:
+        """The one that ended last."""
+        t = s.cycles.c
+        query = select(t.document).where(t.model == model, t.is_over)
+        found = self._records(query.order_by(t.number.desc()).limit(1))
+        return found[0] if found else None
+
+    def cycles(self, model: str, after: str | None, limit: int) -> list[Cycle]:
+        """The newest first, those before `after`. Raises `Unknown`."""
+        t = s.cycles.c
+
+        def look(connection: Connection) -> list[Cycle]:
+            query = select(t.document).where(t.model == model).order_by(t.number.desc())
+            if after is not None:
+                query = query.where(t.number < rows.find(connection, after)[0])
+            found = connection.execute(query.limit(limit)).scalars()
+            return [CycleRecord.model_validate_json(text).cycle for text in found]
+
+        return self._database.read(look)
+
+    def lines(self, cycle: str, limit: int = 1000) -> list[Line]:
+        """What happened to it, the oldest first."""
+        t = s.lines.c
+        query = select(t.at, t.words).where(t.cycle == cycle).order_by(t.seq.desc()).limit(limit)
+        return self._database.read(lambda connection: [
+            Line(at, words) for at, words in reversed(connection.execute(query).all())
+        ])  # fmt: skip
+
+    # feature checks
+
+    def put_check(self, check: FeatureCheck) -> None:
+        def change(connection: Connection) -> None:
+            connection.execute(delete(s.checks).where(s.checks.c.model == check.model))
+            connection.execute(
+                insert(s.checks).values(model=check.model, document=check.model_dump_json())
+            )
+
+        self._database.write(change)
+
+    def checks(self) -> list[FeatureCheck]:
+        """The newest of each model."""
+        query = select(s.checks.c.document).order_by(s.checks.c.model)
+        return self._database.read(lambda connection: [
+            FeatureCheck.model_validate_json(text) for text in connection.execute(query).scalars()
+        ])  # fmt: skip
+
+    def _records(self, query: Select[str]) -> list[CycleRecord]:
+        return self._database.read(lambda connection: [
+            CycleRecord.model_validate_json(text) for text in connection.execute(query).scalars()
+        ])  # fmt: skip
+
+
+def _find(connection: Connection, model: str) -> KeptLoop | None:
+    row = connection.execute(select(s.loops).where(s.loops.c.model == model)).one_or_none()
+    return None if row is None else _kept(row)
+
+
+def _known(connection: Connection, model: str) -> KeptLoop:
+    if (found := _find(connection, model)) is None:
+        raise Unknown(f"{model} has no loop; PUT /v1/loops/{model} makes one")
+    return found
+
+
+def _kept(row: Row[*tuple[Any, ...]]) -> KeptLoop:
+    return KeptLoop(LoopSettings.model_validate_json(row.document), row.revision, row.made_at)
+
+
+def _same(found: KeptLoop | None, revision: int | None, model: str) -> None:
+    present = 0 if found is None else found.revision
+    if revision not in {None, present}:
+        raise Conflict(
+            f"the loop of {model} is of revision {present}, not {revision}: somebody changed it; "
+            "look at it again"
+        )

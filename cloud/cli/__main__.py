@@ -15,16 +15,20 @@ from cloud.cli.data_set import data_set
 from cloud.cli.demo import demo
 from cloud.cli.device import device
 from cloud.cli.doctor import doctor
+from cloud.cli.drift import drift
 from cloud.cli.experiment import experiment
+from cloud.cli.feedback import feedback
 from cloud.cli.fleet import fleet
 from cloud.cli.group import group
 from cloud.cli.job import job
 from cloud.cli.key import key
+from cloud.cli.loop import loop
 from cloud.cli.model import model
 from cloud.cli.profile import profile
 from cloud.cli.registry import registry
 from cloud.cli.rollout import rollout
 from cloud.cli.simulate import simulate
+from cloud.cli.train import train
 from shared.errors import HybridgeError
 
 app = typer.Typer(
@@ -43,15 +47,19 @@ app.add_typer(capacity, name="capacity")
 app.add_typer(data_set, name="data-set")
 app.add_typer(experiment, name="experiment")
 app.add_typer(device, name="device")
+app.add_typer(drift, name="drift")
+app.add_typer(feedback, name="feedback")
 app.add_typer(fleet, name="fleet")
 app.add_typer(group, name="group")
 app.add_typer(job, name="job")
 app.add_typer(key, name="key")
+app.add_typer(loop, name="loop")
 app.add_typer(model, name="model")
 app.add_typer(profile, name="profile")
 app.add_typer(registry, name="registry")
 app.add_typer(rollout, name="rollout")
 app.add_typer(simulate, name="simulate")
+app.add_typer(train, name="train")
 
 
 def main() -> None:

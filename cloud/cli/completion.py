@@ -71,13 +71,21 @@ def starting(incomplete: str, names: list[str]) -> list[str]:
 
 
 def members(
-    ctx: typer.Context, path: str, several: str, member: str, place: Place = REGISTRY
+    ctx: typer.Context,
+    path: str,
+    several: str,
+    member: str,
+    place: Place = REGISTRY,
+    inside: str | None = None,
 ) -> list[str]:
-    """A member of each of several in an answer; whatever is wrong: none."""
+    """A member of each of several in an answer, or of what each has `inside`; whatever is wrong:
+    none.
+    """
     try:
         with _within(_SECONDS_MAX):
             tree = json.loads(_get(ctx, path, place))
-        return [name for one in tree[several] if (name := str(one[member])).isprintable()]
+        found = [one if inside is None else one[inside] for one in tree[several]]
+        return [name for one in found if (name := str(one[member])).isprintable()]
     except Exception:  # noqa: BLE001  whatever is wrong: no names, and the line stays as it is
         return []
 

@@ -26,5 +26,10 @@ def rollouts(ctx: typer.Context, incomplete: str) -> list[str]:
     return _named(ctx, incomplete, "/v1/rollouts", "rollouts", "id")
 
 
+def alarms(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of drift, that are on."""
+    return _named(ctx, incomplete, "/v1/drift/alarms?on=true&limit=200", "alarms", "id")
+
+
 def _named(ctx: typer.Context, incomplete: str, path: str, several: str, member: str) -> list[str]:
     return starting(incomplete, members(ctx, path, several, member, FLEET))

@@ -34,7 +34,9 @@ class Strata:
     def audits(self) -> float:
         return sum(one[1] for one in self.confident.values())
 
-    def add(self, audits: Iterable[Audits], escalated: Sequence[float], weight: float = 1.0) -> None:
+    def add(
+        self, audits: Iterable[Audits], escalated: Sequence[float], weight: float = 1.0
+    ) -> None:
         for one in audits:
             share = self._room_for(one.share)
             now = self.confident.get(share, (0.0, 0.0, 0.0))
@@ -89,9 +91,7 @@ class AuditWindow:
         return found
 
 
-def estimate(
-    strata: Strata, expected: float | None = None, z: float = Z_95
-) -> Accuracy | None:
+def estimate(strata: Strata, expected: float | None = None, z: float = Z_95) -> Accuracy | None:
     """None where nothing was audited. `z`: half-width of the interval in standard errors.
 
     Each stratum has Wilson's interval with continuity correction, which covers where few audits

@@ -105,7 +105,7 @@ def count(
     meter: Meter | None, telemetry: Telemetry, reference: Reference, now: float
 ) -> tuple[Meter, Counted]:
     """`reference`: of the version that the report is about. The meter is changed in place."""
-    if meter is not None and not _is_newer(meter, telemetry, now):
+    if meter is not None and not is_newer(meter, telemetry, now):
         return meter, Counted(doubts=[Doubt.OLD])
     tally = telemetry.tally
     doubts: list[Doubt] = []
@@ -130,7 +130,8 @@ def count(
     return meter, Counted(found, doubts)
 
 
-def _is_newer(meter: Meter, telemetry: Telemetry, now: float) -> bool:
+def is_newer(meter: Meter, telemetry: Telemetry, now: float) -> bool:
+    """Than all that was heard; a number far ahead would silence those that follow."""
     if telemetry.boot in meter.boots:
         return False
     if telemetry.boot != meter.boot:

@@ -95,9 +95,7 @@ def _placed(sketches: Iterable[Sketch]) -> tuple[Feature, ...]:
             continue
         counts = np.asarray(sketch.counts, np.float64)
         starts = _pooled(counts)
-        found.append(
-            Feature(name, at, at + len(counts), starts, np.add.reduceat(counts, starts))
-        )
+        found.append(Feature(name, at, at + len(counts), starts, np.add.reduceat(counts, starts)))
         at += len(counts)
     return tuple(found)
 

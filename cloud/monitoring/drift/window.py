@@ -56,7 +56,7 @@ class DeviceWindow:
             self._rows[self._at] = 0
 
     def total(self) -> NDArray[np.uint32]:
-        return self._rows.sum(axis=0, dtype=np.uint32)
+        return np.asarray(self._rows.sum(axis=0, dtype=np.uint32))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,124 @@
+"""Which alarms are on: opened, closed, and closed where another one has taken them over. Pure."""
+
+from collections.abc import Callable, Iterable
+
+from cloud.monitoring.drift import alarms, opened
+from cloud.monitoring.drift.alarms import Gauge, Reading, Turn
+from cloud.monitoring.drift.documents import Alarm, Kind, Scope
+from cloud.monitoring.drift.opened import Closed, Opened
+from cloud.monitoring.drift.settings import DriftSettings
+from cloud.monitoring.drift.tracks import DeviceTrack, Of, Tracks
+
+Change = Opened | Closed
+Key = tuple[Kind, Scope]
+
+
+class Board:
+    """Gauges of scopes about which there is something to say, and the alarms that are on."""
+
+    def __init__(self, settings: DriftSettings, tracks: Tracks) -> None:
+        self._settings, self._tracks = settings, tracks
+        self.alarms: dict[Key, Alarm] = {}
+        self.not_opened = 0
+        """Alarms without room."""
+        self._gauges: dict[Key, Gauge] = {}
+        self._left: set[str] = set()
+        self._since: float | None = None
+
+    def watches(self, kind: Kind, scope: Scope) -> bool:
+        """An alarm of it is on, or about to be."""
+        return (kind, scope) in self._gauges
+
+    def left(self, device: str) -> None:
+        """It has left the fleet; `tidy` ends its alarms."""
+        self._left.add(device)
+
+    def restore(self, alarms: Iterable[Alarm]) -> None:
+        """They are on since before: none of them opens twice."""
+        for alarm in alarms:
+            self.alarms[alarm.kind, alarm.scope] = alarm
+            self._gauges[alarm.kind, alarm.scope] = Gauge(is_on=True)
+
+    def step(
+        self, kind: Kind, scope: Scope, reading: Reading, make: Callable[[], Alarm], now: float,
+        changes: list[Change],
+    ) -> None:  # fmt: skip
+        """One look. `make`: the alarm, as it would open."""
+        key = (kind, scope)
+        gauge, turn = alarms.step(self._gauges.get(key, Gauge()), reading, self._settings)
+        if turn is Turn.OPENS:
+            if len(self.alarms) >= self._settings.alarms_max:
+                self.not_opened += 1
+                return
+            alarm = self.alarms[key] = make()
+            self._gauges[key] = gauge
+            changes.append(Opened(alarm))
+            self._subsume(alarm, now, changes)
+        if turn is Turn.CLOSES:
+            self.close(key, "it is as before", now, changes)
+        elif gauge != Gauge():
+            self._gauges[key] = gauge
+        else:
+            self._gauges.pop(key, None)
+
+    def close(self, key: Key, why: str, now: float, changes: list[Change]) -> None:
+        self._gauges.pop(key, None)
+        if (alarm := self.alarms.pop(key, None)) is not None:
+            changes.append(opened.closed(alarm, why, now))
+
+    def _subsume(self, alarm: Alarm, now: float, changes: list[Change]) -> None:
+        """What has become a part of another alarm is not one by itself any more."""
+        kind, scope = alarm.kind, alarm.scope
+        if kind is Kind.INPUT:
+            self.close((Kind.ANSWER, scope), f"inputs drift: {alarm.id}", now, changes)
+        if scope.kind != "group":
+            return
+        for key in [key for key in self.alarms if key[1].kind == "device"]:
+            its, own = key
+            same = its is kind or (its is Kind.ANSWER and kind is Kind.INPUT)
+            if (
+                same
+                and (own.model, own.version) == (scope.model, scope.version)
+                and self.group_of(own.name) == scope.name
+            ):
+                self.close(key, f"its group drifts together: {alarm.id}", now, changes)
+
+    def group_has_it(self, track: DeviceTrack, kind: Kind) -> bool:
+        """The group's alarm of this kind is on, or about to be."""
+        scope = scope_of("group", track.group, track.of)
+        kinds = {kind, Kind.INPUT} if kind is Kind.ANSWER else {kind}
+        return any((one, scope) in self._gauges for one in kinds)
+
+    def group_of(self, device: str) -> str | None:
+        track = self._tracks.devices.get(device)
+        return None if track is None else track.group
+
+    def tidy(self, now: float, changes: list[Change]) -> None:
+        """Alarms of versions that a group has left, and of devices and groups that are gone."""
+        self._since = now if self._since is None else self._since
+        for key, alarm in list(self.alarms.items()):
+            scope = key[1]
+            of = (scope.model, scope.version)
+            group = self._tracks.groups.get((scope.name, of)) if scope.kind == "group" else None
+            device = self._tracks.devices.get(scope.name) if scope.kind == "device" else None
+            if group is not None and group.devices <= 0:
+                self.close(key, "no device of it runs this version any more", now, changes)
+            elif device is not None and device.of != of:
+                self.close(key, "it runs another version", now, changes)
+            elif scope.name in self._left and scope.kind == "device":
+                self.close(key, "it has left the fleet", now, changes)
+            elif group is None and device is None and scope.kind != "fleet" and (
+                now - max(alarm.opened_at, self._since) > self._settings.forget_s
+            ):  # fmt: skip
+                self.close(key, "nothing was heard of it any more", now, changes)
+        self._left.clear()
+        for kind, scope in [key for key in self._gauges if key not in self.alarms]:
+            device = self._tracks.devices.get(scope.name)
+            if scope.kind == "device" and (
+                device is None or device.of != (scope.model, scope.version)
+            ):
+                del self._gauges[kind, scope]
+
+
+def scope_of(kind: str, name: str, of: Of) -> Scope:
+    return Scope.model_validate({"kind": kind, "name": name, "model": of[0], "version": of[1]})

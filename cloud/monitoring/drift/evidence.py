@@ -1,0 +1,265 @@
+"""What windows show at a look: of groups, of devices, of the fleet. Pure; many at a time.
+
+Of a group counts only what stays when any one of its devices is left out: a device alone, whether
+its sensor is broken or it lies, opens no group's alarm. The fleet drifts where most of its groups do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloud.monitoring.drift.alarms import Reading, spent
+from cloud.monitoring.drift.distance import Distances, binomial_chance, chance, distances
+from cloud.monitoring.drift.documents import FeatureDrift, Kind
+from cloud.monitoring.drift.reference import LOOKED, MISSING, SAMPLES, Feature, Reference
+from cloud.monitoring.drift.settings import DriftSettings
+from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack
+from cloud.monitoring.drift.window import Parts
+
+Floats = NDArray[np.float64]
+_PART_MIN: Final = 10
+"""Samples of a device's part in a group's window, from which on it is looked at by itself."""
+_PART_CHANCE: Final = 1e-3
+KINDS: Final = (Kind.INPUT, Kind.ANSWER, Kind.MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Of one scope's window."""
+
+    samples: int
+    readings: dict[Kind, Reading]
+    features: tuple[FeatureDrift, ...]
+    """Those that are over their bounds, the farthest first."""
+    missing_share: float
+    drifting: tuple[str, ...] = ()
+    """For a group its devices, for the fleet its groups that drift."""
+    members: int = 1
+    """Of them that could be looked at."""
+
+    def features_of(self, kind: Kind) -> tuple[FeatureDrift, ...]:
+        return tuple(one for one in self.features if kind_of(one.feature) is kind)
+
+
+def kind_of(feature: str) -> Kind:
+    return Kind.INPUT if feature.startswith("input_") else Kind.ANSWER
+
+
+def bound(feature: str, settings: DriftSettings) -> float:
+    """PSI from which on it counts as drift."""
+    if kind_of(feature) is Kind.INPUT:
+        return settings.input_psi
+    return settings.class_psi if feature == "predicted_class" else settings.confidence_psi
+
+
+def of_devices(
+    reference: Reference, tracks: Sequence[DeviceTrack], settings: DriftSettings, scopes: int
+) -> list[Evidence | None]:
+    """None: too few samples. `scopes`: all devices that are looked at."""
+    rows = np.stack([one.window.total() for one in tracks]).astype(np.float64)
+    found = distances(reference, rows)
+    alpha = _alpha(reference, settings, scopes)
+    counted = _weights(reference, rows) >= settings.samples_min
+    return [
+        _evidence(reference, row, found, place, settings, alpha, (found.psi[place], found.g[place]))
+        if counted[place] else None
+        for place, row in enumerate(rows)
+    ]  # fmt: skip
+
+
+def of_groups(
+    reference: Reference, tracks: Sequence[GroupTrack], settings: DriftSettings, scopes: int
+) -> list[Evidence | None]:
+    """None: too few samples, or of one device alone where there are others."""
+    parts = [one.window.parts(one.devices, by_looked=bool(reference.features)) for one in tracks]
+    rows = np.stack([
+        one.total if one.devices else np.zeros(reference.width) for one in parts
+    ])  # fmt: skip
+    found = distances(reference, rows)
+    alpha = _alpha(reference, settings, scopes)
+    counted = _weights(reference, rows) >= settings.samples_min
+    result: list[Evidence | None] = []
+    for place, (track, part) in enumerate(zip(tracks, parts, strict=True)):
+        if not counted[place]:
+            result.append(None)
+            continue
+        worst = found.psi[place], found.g[place]
+        row = rows[place]
+        if track.devices > 1 and _suspicious(reference, found.psi[place], row, settings):
+            worst, row = _without_one(reference, part, row)
+        seen = _evidence(reference, row, found, place, settings, alpha, worst, rows[place])
+        result.append(_with_members(reference, seen, part, settings))
+    return result
+
+
+def of_fleet(
+    reference: Reference, groups: Sequence[tuple[GroupTrack, Evidence]], settings: DriftSettings
+) -> Evidence | None:
+    """None: with fewer than two groups its group is named."""
+    if len(groups) < 2:
+        return None
+    least = float(settings.window_samples)
+    rows = []
+    for track, _ in groups:
+        total = track.window.parts(track.devices, by_looked=bool(reference.features)).total
+        weight = float(_weights(reference, total[None])[0])
+        rows.append(total * min(1.0, least / max(weight, 1.0)))
+    row = np.sum(rows, axis=0)
+    found = distances(reference, row[None])
+    alpha = _alpha(reference, settings, 1)
+    seen = _evidence(
+        reference, row, found, 0, settings, alpha, (found.psi[0], found.g[0])
+    )  # fmt: skip
+    readings, drifting = dict(seen.readings), set[str]()
+    for kind in KINDS:
+        of_kind = [track.name for track, one in groups if one.readings[kind].is_over]
+        if readings[kind].is_over and len(of_kind) > settings.drifting_share * len(groups):
+            drifting.update(of_kind)
+        else:
+            readings[kind] = Reading(is_gone=len(of_kind) <= settings.drifting_share * len(groups))
+    samples = sum(one.samples for _, one in groups)
+    return Evidence(
+        samples, readings, seen.features, seen.missing_share, tuple(sorted(drifting)), len(groups)
+    )  # fmt: skip
+
+
+def figures(reference: Reference, row: Floats) -> tuple[FeatureDrift, ...]:
+    """Of every feature that somebody counted, for people."""
+    found = distances(reference, row[None])
+    return tuple(
+        _figure(feature, found, 0, place, found.psi[0, place], found.g[0, place])
+        for place, feature in enumerate(reference.features)
+        if found.samples[0, place] > 0
+    )
+
+
+def _evidence(
+    reference: Reference, row: Floats, found: Distances, place: int, settings: DriftSettings,
+    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None,
+) -> Evidence:  # fmt: skip
+    """`worst`: PSI and G of each feature, as far as they stand without any one device; `row` gives
+    what is missing in the same way. `whole`: the window with all of them.
+    """
+    whole = row if whole is None else whole
+    over: dict[Kind, bool] = {}
+    overwhelming: dict[Kind, bool] = {}
+    gone: dict[Kind, bool] = dict.fromkeys((Kind.INPUT, Kind.ANSWER), True)
+    features: list[FeatureDrift] = []
+    for at, feature in enumerate(reference.features):
+        kind, limit = kind_of(feature.name), bound(feature.name, settings)
+        if found.psi[place, at] >= settings.gone_share * limit:
+            gone[kind] = False
+        psi, g = float(worst[0][at]), float(worst[1][at])
+        if psi < limit or (p := chance(g, int(found.freedom[place, at]))) >= alpha:
+            continue
+        over[kind] = True
+        if psi >= settings.overwhelming * limit and p < alpha * alpha:
+            overwhelming[kind] = True
+        features.append(
+            _figure(feature, found, place, at, found.psi[place, at], found.g[place, at])
+        )
+    readings = {
+        kind: Reading(over.get(kind, False), overwhelming.get(kind, False), gone[kind])
+        for kind in (Kind.INPUT, Kind.ANSWER)
+    }
+    if readings[Kind.INPUT].is_over:  # then answers follow from inputs
+        readings[Kind.ANSWER] = Reading()
+    readings[Kind.MISSING] = _missing(row, whole, settings, alpha)
+    features.sort(key=lambda one: (-one.psi, one.feature))
+    return Evidence(
+        int(whole[LOOKED if reference.features else SAMPLES]), readings, tuple(features),
+        _share(whole),
+    )  # fmt: skip
+
+
+def _missing(row: Floats, whole: Floats, settings: DriftSettings, alpha: float) -> Reading:
+    share, looked = _share(row), int(row[LOOKED])
+    p = binomial_chance(int(row[MISSING]), looked, settings.missing_expected)
+    is_over = share >= settings.missing_share and p < alpha
+    return Reading(
+        is_over, is_over and share >= settings.overwhelming * settings.missing_share and p < alpha**2,
+        _share(whole) < settings.gone_share * settings.missing_share,
+    )  # fmt: skip
+
+
+def _without_one(
+    reference: Reference, parts: Parts, total: Floats
+) -> tuple[tuple[Floats, Floats], Floats]:
+    """The least PSI and G of each feature with any one device left out, and the row with the least
+    share of missing inputs.
+    """
+    count = len(reference.features)
+    if len(parts.devices) < 2:  # one device has said all of it
+        return (np.zeros(count), np.zeros(count)), np.zeros_like(total)
+    rows = parts.without_each()
+    found = distances(reference, rows)
+    shares = rows[:, MISSING] / np.maximum(rows[:, LOOKED], 1.0)
+    return (found.psi.min(axis=0), found.g.min(axis=0)), rows[int(np.argmin(shares))]
+
+
+def _with_members(
+    reference: Reference, seen: Evidence, parts: Parts, settings: DriftSettings
+) -> Evidence:
+    """Which devices drift by themselves, where something does."""
+    counted = _weights(reference, parts.rows) >= min(_PART_MIN, settings.samples_min)
+    drifting: list[str] = []
+    if any(one.is_over for one in seen.readings.values()):
+        found = distances(reference, parts.rows)
+        over = {one.feature for one in seen.features}
+        for place, device in enumerate(parts.devices):
+            if counted[place] and _drifts(
+                reference, parts.rows[place], found, place, over, settings
+            ):
+                drifting.append(device)
+    return Evidence(
+        parts.samples, seen.readings, seen.features, seen.missing_share, tuple(sorted(drifting)),
+        max(int(counted.sum()), len(drifting)),
+    )  # fmt: skip
+
+
+def _drifts(
+    reference: Reference, row: Floats, found: Distances, place: int, over: set[str],
+    settings: DriftSettings,
+) -> bool:  # fmt: skip
+    if _share(row) >= settings.missing_share:
+        return True
+    return any(
+        feature.name in over
+        and found.psi[place, at] >= bound(feature.name, settings)
+        and chance(found.g[place, at], int(found.freedom[place, at])) < _PART_CHANCE
+        for at, feature in enumerate(reference.features)
+    )
+
+
+def _suspicious(reference: Reference, psi: Floats, row: Floats, settings: DriftSettings) -> bool:
+    """Whether it is worth looking at without each device: most windows are not."""
+    return _share(row) >= settings.missing_share or any(
+        psi[at] >= bound(feature.name, settings) for at, feature in enumerate(reference.features)
+    )
+
+
+def _figure(
+    feature: Feature, found: Distances, place: int, at: int, psi: float, g: float
+) -> FeatureDrift:
+    return FeatureDrift(
+        feature=feature.name, samples=int(found.samples[place, at]), psi=round(float(psi), 4),
+        ks=round(float(found.ks[place, at]), 4),
+        p=chance(float(g), int(found.freedom[place, at])),
+    )  # fmt: skip
+
+
+def _alpha(reference: Reference, settings: DriftSettings, scopes: int) -> float:
+    return spent(settings, scopes, len(reference.features) + 1)
+
+
+def _weights(reference: Reference, rows: Floats) -> Floats:
+    if not rows.size:
+        return np.zeros(len(rows))
+    return np.asarray(rows[:, LOOKED if reference.features else SAMPLES])
+
+
+def _share(row: Floats) -> float:
+    return float(row[MISSING] / row[LOOKED]) if row[LOOKED] > 0 else 0.0

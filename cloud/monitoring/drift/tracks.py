@@ -1,0 +1,265 @@
+"""What is kept of each device and each group, and how a report changes it. Pure, and bounded."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from cloud.monitoring.drift.accuracy import AuditWindow
+from cloud.monitoring.drift.counting import (
+    Counted,
+    Doubt,
+    Increment,
+    Meter,
+    count,
+    is_newer,
+)
+from cloud.monitoring.drift.documents import Kind
+from cloud.monitoring.drift.reference import Reference
+from cloud.monitoring.drift.settings import DriftSettings
+from cloud.monitoring.drift.window import DeviceWindow, GroupWindow, fitting
+from shared.fleet.telemetry import Telemetry
+
+Of = tuple[str, str]
+"""A model and its version."""
+_ONCE_MAX: Final = 4
+"""A report counts in a window as so many windows' samples at most: what it says is old by then."""
+
+
+@dataclass(slots=True)
+class DeviceTrack:
+    name: str
+    group: str
+    of: Of
+    meter: Meter | None
+    window: DeviceWindow
+    heard_at: float
+    interval_s: float
+    is_changed: bool = False
+    """Since the last look."""
+
+
+@dataclass(slots=True)
+class GroupTrack:
+    """One version in one group."""
+
+    name: str
+    of: Of
+    window: GroupWindow
+    audits: AuditWindow
+    devices: int = 0
+    """That run the version."""
+    heard_at: float = 0.0
+    is_changed: bool = False
+    is_audited: bool = False
+    """There are new audits since the last look."""
+    at_peace: set[Kind] = field(default_factory=set)
+    """Kinds that a look has found gone, or never there, with this version."""
+    drifts: set[Kind] = field(default_factory=set)
+    """Kinds that the last look found."""
+
+
+class Tracks:
+    """`feed` is told reports; everything else looks."""
+
+    def __init__(self, settings: DriftSettings) -> None:
+        self._settings = settings
+        self.references: dict[Of, Reference] = {}
+        self.wanted: dict[Of, None] = {}
+        """Versions that run somewhere and whose references are not known; the longest wanted first."""
+        self.devices: dict[str, DeviceTrack] = {}
+        self.groups: dict[tuple[str, Of], GroupTrack] = {}
+        self.peace: dict[tuple[str, Of], set[Kind]] = {}
+        """`GroupTrack.at_peace` of groups that were not heard yet since this began."""
+        self.doubts: Counter[str] = Counter()
+        self.other_schema: dict[str, None] = {}
+        """The devices whose sketches are of another one, the newest last; at most a hundred."""
+
+    def know(self, reference: Reference) -> None:
+        """Windows of a version whose reference is another one from now on begin anew."""
+        of = (reference.model, reference.version)
+        self.wanted.pop(of, None)
+        known = self.references.pop(of, None)
+        while len(self.references) >= self._settings.references_max:
+            self._drop_version(self._least_run())
+        self.references[of] = reference
+        if known is not None and known != reference:
+            self._begin_anew(of)
+
+    def feed(self, device: str, group: str, telemetry: Telemetry, now: float) -> None:
+        tally = telemetry.tally
+        of = (tally.model, tally.version)
+        reference = self.references.get(of)
+        if reference is None:
+            if len(self.wanted) < self._settings.references_max:
+                self.wanted.setdefault(of)
+            self._heard(device, telemetry, now)
+            return
+        track = self.devices.get(device)
+        if track is not None and track.meter is not None:
+            if not is_newer(track.meter, telemetry, now):
+                self.doubts[Doubt.OLD] += 1
+                return
+            if track.of != of:
+                track.meter.started = -1  # nothing of one version is taken from another's counts
+        track = self._placed(device, group, of, reference, now)
+        if track is None:
+            self.doubts["no_room"] += 1
+            return
+        track.meter, counted = count(track.meter, telemetry, reference, now)
+        self._doubt(device, counted)
+        track.heard_at, track.interval_s = now, telemetry.interval_s
+        if counted.increment is not None:
+            self._add(track, counted.increment, reference, now)
+
+    def forget(self, device: str) -> None:
+        """It has left the fleet."""
+        track = self.devices.pop(device, None)
+        self.other_schema.pop(device, None)
+        if track is not None and (group := self.groups.get((track.group, track.of))) is not None:
+            group.devices -= 1
+            group.window.forget(device)
+
+    def move(self, device: str, group: str) -> None:
+        """It is in this group from now on; what it said before was said in the other."""
+        track = self.devices.get(device)
+        if track is not None and track.group != group:
+            self._place(track, group, track.of)
+
+    def of_version(self, of: Of) -> Iterator[GroupTrack]:
+        return (one for (_, its), one in self.groups.items() if its == of)
+
+    def silent(self, now: float) -> dict[tuple[str, Of], list[str]]:
+        """Devices that are, by group and version; those that are silent for very long are forgotten."""
+        settings = self._settings
+        found: dict[tuple[str, Of], list[str]] = {}
+        gone: list[str] = []
+        for name, track in self.devices.items():
+            silence = now - track.heard_at
+            if silence <= settings.silent_s_min:
+                continue
+            if silence > settings.forget_s:
+                gone.append(name)
+            elif silence > settings.silent_intervals * track.interval_s:
+                found.setdefault((track.group, track.of), []).append(name)
+        for name in gone:
+            self.forget(name)
+        return found
+
+    def drop_empty(self, now: float) -> list[tuple[str, Of]]:
+        """Groups in which nobody runs the version any more, for as long as devices are remembered."""
+        gone = [
+            key for key, one in self.groups.items()
+            if one.devices <= 0 and now - one.heard_at > self._settings.forget_s
+        ]  # fmt: skip
+        for key in gone:
+            del self.groups[key]
+        return gone
+
+    def _heard(self, device: str, telemetry: Telemetry, now: float) -> None:
+        if (track := self.devices.get(device)) is not None:
+            track.heard_at, track.interval_s = now, telemetry.interval_s
+
+    def _placed(
+        self, device: str, group: str, of: Of, reference: Reference, now: float
+    ) -> DeviceTrack | None:
+        """None: there is no room."""
+        track = self.devices.get(device)
+        is_new = track is None
+        if track is None:
+            if len(self.devices) >= self._settings.devices_max:
+                return None
+            track = DeviceTrack(device, "", of, None, DeviceWindow(reference.width), now, 0.0)
+        moves = track.of != of
+        if (is_new or moves or track.group != group) and not self._place(track, group, of):
+            return None
+        if moves:
+            track.window = DeviceWindow(reference.width)
+        self.devices[device] = track
+        return track
+
+    def _place(self, track: DeviceTrack, group: str, of: Of) -> bool:
+        """False: there is no room for another group."""
+        new = self._group(group, of)
+        if new is None:
+            return False
+        old = self.groups.get((track.group, track.of))
+        if old is not None:
+            old.devices -= 1
+        new.devices += 1
+        track.group, track.of = group, of
+        return True
+
+    def _group(self, group: str, of: Of) -> GroupTrack | None:
+        found = self.groups.get((group, of))
+        if found is None:
+            if len(self.groups) >= self._settings.groups_max and not self._make_room():
+                return None
+            found = self.groups[group, of] = GroupTrack(
+                group, of, GroupWindow(self._settings.window_samples),
+                AuditWindow(self._settings.audits_kept),
+                at_peace=self.peace.pop((group, of), set()),
+            )  # fmt: skip
+        return found
+
+    def _make_room(self) -> bool:
+        """Versions that no device runs go first, the longest unheard of."""
+        empty = [(one.heard_at, key) for key, one in self.groups.items() if one.devices <= 0]
+        if not empty:
+            return False
+        del self.groups[min(empty)[1]]
+        return True
+
+    def _add(self, track: DeviceTrack, new: Increment, reference: Reference, now: float) -> None:
+        group = self.groups[track.group, track.of]
+        by_looked = bool(reference.features)
+        if new.samples:
+            row = fitting(new.row, _ONCE_MAX * self._settings.window_samples)
+            least = self._settings.window_samples
+            track.window.add(row, least, by_looked=by_looked)
+            group.window.add(track.name, row, group.devices, by_looked=by_looked)
+            track.is_changed = group.is_changed = True
+        if new.audits or new.escalated_answered:
+            group.audits.add(track.name, new, group.devices)
+            group.is_audited = True
+        group.heard_at = now
+
+    def _doubt(self, device: str, counted: Counted) -> None:
+        for doubt in counted.doubts:
+            self.doubts[doubt] += 1
+        if Doubt.SCHEMA in counted.doubts:
+            self.other_schema.pop(device, None)
+            self.other_schema[device] = None
+            if len(self.other_schema) > 100:
+                self.other_schema.pop(next(iter(self.other_schema)))
+        else:
+            self.other_schema.pop(device, None)
+
+    def _least_run(self) -> Of:
+        """Of the versions known: devices that claim one each do not drive out what the fleet runs."""
+        runs = dict.fromkeys(self.references, 0)
+        for (_, of), group in self.groups.items():
+            runs[of] += group.devices
+        return min(runs, key=lambda of: runs[of])
+
+    def _begin_anew(self, of: Of) -> None:
+        reference = self.references[of]
+        for track in self.devices.values():
+            if track.of == of:
+                track.window = DeviceWindow(reference.width)
+                track.is_changed = False
+        for group in self.of_version(of):
+            group.window = GroupWindow(self._settings.window_samples)
+            group.is_changed = False
+
+    def _drop_version(self, of: Of) -> None:
+        del self.references[of]
+        for name in [one.name for one in self.devices.values() if one.of == of]:
+            self.forget(name)
+        for key in [key for key in self.groups if key[1] == of]:
+            del self.groups[key]
+
+
+def named(devices: Iterable[str]) -> tuple[str, ...]:
+    """The first hundred, in order."""
+    return tuple(sorted(devices)[:100])

@@ -1,0 +1,264 @@
+"""Drift over a whole fleet: reports go in, alarms come out. Pure; the caller has the clock.
+
+    watch = Watch(settings)
+    watch.know(reference)                      # of each version in `wanted`
+    watch.feed(device, group, telemetry, now)
+    for change in watch.look(now): ...         # Opened | Closed, each settings.look_s
+
+Not thread-safe. Alarms outlive it (`to_record`); windows fill again from what devices say next.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import partial
+from statistics import NormalDist
+
+from cloud.monitoring.drift import cause as causes
+from cloud.monitoring.drift import evidence, opened
+from cloud.monitoring.drift.accuracy import Strata, estimate
+from cloud.monitoring.drift.alarms import Reading, spent
+from cloud.monitoring.drift.board import Board, Change, scope_of
+from cloud.monitoring.drift.cause import Circumstances
+from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind, Scope
+from cloud.monitoring.drift.evidence import KINDS, Evidence
+from cloud.monitoring.drift.reference import Reference
+from cloud.monitoring.drift.settings import DriftSettings
+from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
+from shared.fleet.telemetry import Telemetry
+
+FLEET = "fleet"
+
+
+class Watch:
+    def __init__(self, settings: DriftSettings) -> None:
+        self._settings = settings
+        self.tracks = Tracks(settings)
+        self.board = Board(settings, self.tracks)
+        self._seen: dict[tuple[str, Of], Evidence] = {}
+        """Of each group and version, what its last look showed."""
+
+    @property
+    def wanted(self) -> tuple[Of, ...]:
+        """Versions that run somewhere and whose references are not known."""
+        return tuple(self.tracks.wanted)
+
+    def know(self, reference: Reference) -> None:
+        self.tracks.know(reference)
+
+    def feed(self, device: str, group: str, telemetry: Telemetry, now: float) -> None:
+        """A report of a device that the fleet knows, and its group."""
+        self.tracks.feed(device, group, telemetry, now)
+
+    def forget(self, devices: Iterable[str]) -> None:
+        """They have left the fleet."""
+        for device in devices:
+            self.tracks.forget(device)
+            self.board.left(device)
+
+    def look(self, now: float) -> list[Change]:
+        """What opens and closes now; groups before their devices."""
+        changes: list[Change] = []
+        for of, reference in list(self.tracks.references.items()):
+            groups = list(self.tracks.of_version(of))
+            moved = self._look_at_groups(reference, groups)
+            self._look_at_fleet(reference, groups, moved, now, changes)
+            for group, seen in moved:
+                self._judge_group(group, seen, now, changes)
+            self._look_at_devices(reference, now, changes)
+            self._look_at_accuracy(reference, groups, now, changes)
+        self._look_at_silence(now, changes)
+        for gone in self.tracks.drop_empty(now):
+            self._seen.pop(gone, None)
+        self.board.tidy(now, changes)
+        return changes
+
+    def to_record(self) -> str:
+        """The alarms that are on, and with which versions groups were at peace. JSON."""
+        peace = [
+            [group.name, *group.of, sorted(group.at_peace)]
+            for group in self.tracks.groups.values() if group.at_peace
+        ]  # fmt: skip
+        alarms = [alarm.model_dump(mode="json") for alarm in self.board.alarms.values()]
+        return json.dumps({"alarms": alarms, "peace": peace})
+
+    @classmethod
+    def from_record(cls, settings: DriftSettings, record: str) -> "Watch":
+        """Raises `ValueError` for what is no record."""
+        watch = cls(settings)
+        found = json.loads(record)
+        watch.board.restore(Alarm.model_validate(one) for one in found["alarms"])
+        for name, model, version, kinds in found["peace"]:
+            watch.tracks.peace[name, (model, version)] = {Kind(kind) for kind in kinds}
+        return watch
+
+    def _look_at_groups(
+        self, reference: Reference, groups: list[GroupTrack]
+    ) -> list[tuple[GroupTrack, Evidence]]:
+        """Those with new samples, and what they show."""
+        changed = [one for one in groups if one.is_changed]
+        if not changed:
+            return []
+        found = evidence.of_groups(
+            reference, changed, self._settings, len(self.tracks.groups)
+        )  # fmt: skip
+        moved = []
+        for group, seen in zip(changed, found, strict=True):
+            group.is_changed = False
+            if seen is not None:
+                self._seen[group.name, group.of] = seen
+                moved.append((group, seen))
+        return moved
+
+    def _look_at_fleet(
+        self, reference: Reference, groups: list[GroupTrack],
+        moved: list[tuple[GroupTrack, Evidence]], now: float, changes: list[Change],
+    ) -> None:  # fmt: skip
+        if not moved:
+            return
+        every = [
+            (one, seen) for one in groups
+            if one.devices > 0 and (seen := self._seen.get((one.name, one.of))) is not None
+        ]  # fmt: skip
+        seen = evidence.of_fleet(reference, every, self._settings)
+        if seen is None:
+            return
+        scope = Scope(kind="fleet", name=FLEET, model=reference.model, version=reference.version)
+        for kind in KINDS:
+            at = Circumstances(
+                len(seen.drifting), seen.members,
+                was_clean=any(kind in one.at_peace for one, _ in every),
+                other_is_clean=any(self._other_is_clean(one, kind) for one, _ in every),
+            )  # fmt: skip
+            make = partial(opened.by_evidence, kind, scope, causes.of_many(at), seen, now)
+            self.board.step(kind, scope, seen.readings[kind], make, now, changes)
+
+    def _judge_group(
+        self, group: GroupTrack, seen: Evidence, now: float, changes: list[Change]
+    ) -> None:
+        scope = scope_of("group", group.name, group.of)
+        for kind in KINDS:
+            reading = seen.readings[kind]
+            self._remember(group, kind, reading)
+            cause = self._cause(group, kind, seen)
+            make = partial(opened.by_evidence, kind, scope, cause, seen, now)
+            self.board.step(kind, scope, reading, make, now, changes)
+
+    def _look_at_devices(self, reference: Reference, now: float, changes: list[Change]) -> None:
+        of = (reference.model, reference.version)
+        changed = [one for one in self.tracks.devices.values() if one.is_changed and one.of == of]
+        if not changed:
+            return
+        found = evidence.of_devices(
+            reference, changed, self._settings, len(self.tracks.devices)
+        )  # fmt: skip
+        for track, seen in zip(changed, found, strict=True):
+            track.is_changed = False
+            if seen is not None:
+                self._judge_device(track, seen, now, changes)
+
+    def _judge_device(
+        self, track: DeviceTrack, seen: Evidence, now: float, changes: list[Change]
+    ) -> None:
+        scope = scope_of("device", track.name, track.of)
+        for kind in KINDS:
+            reading = seen.readings[kind]
+            if not reading.is_over and not self.board.watches(kind, scope):
+                continue
+            if self.board.group_has_it(track, kind):
+                reading = Reading(is_gone=reading.is_gone)  # named together, not one by one
+            make = partial(self._device_alarm, kind, scope, track, seen, now)
+            self.board.step(kind, scope, reading, make, now, changes)
+
+    def _device_alarm(
+        self, kind: Kind, scope: Scope, track: DeviceTrack, seen: Evidence, now: float
+    ) -> Alarm:
+        group = self.tracks.groups[track.group, track.of]
+        alike = sum(
+            one.kind is kind and one.scope.kind == "device" and one.scope != scope
+            and self.board.group_of(one.scope.name) == track.group
+            for one in self.board.alarms.values()
+        )  # fmt: skip
+        at = Circumstances(1 + alike, group.devices, others=group.devices - 1)
+        return opened.by_evidence(kind, scope, causes.of_device(at), seen, now)
+
+    def _look_at_accuracy(
+        self, reference: Reference, groups: list[GroupTrack], now: float, changes: list[Change]
+    ) -> None:
+        if reference.expected_accuracy is None:
+            return
+        moved = [one for one in groups if one.is_audited]
+        z = -NormalDist().inv_cdf(spent(self._settings, len(self.tracks.groups), 1))
+        for group in moved:
+            group.is_audited = False
+            total = group.audits.total()
+            shown = self._accuracy(total, reference)
+            reading = self._accuracy_reading(total, reference, z)
+            if shown is None or reading is None:
+                continue
+            self._remember(group, Kind.ACCURACY, reading)
+            cause = self._accuracy_cause(group)
+            scope = scope_of("group", group.name, group.of)
+            make = partial(opened.by_audits, scope, cause, shown, now)
+            self.board.step(Kind.ACCURACY, scope, reading, make, now, changes)
+
+    def _accuracy_reading(self, total: Strata, reference: Reference, z: float) -> Reading | None:
+        promised, settings = reference.expected_accuracy, self._settings
+        found = estimate(total, promised, z)
+        if found is None or promised is None or found.audits < settings.audits_min:
+            return None
+        least = promised - settings.accuracy_margin
+        return Reading(found.high < least, False, found.estimate >= least)
+
+    def _accuracy(self, total: Strata, reference: Reference) -> Accuracy | None:
+        return estimate(total, reference.expected_accuracy)
+
+    def _look_at_silence(self, now: float, changes: list[Change]) -> None:
+        silent = self.tracks.silent(now)
+        for key, group in self.tracks.groups.items():
+            scope = scope_of("group", group.name, group.of)
+            names = silent.get(key, [])
+            if not names and not self.board.watches(Kind.STALE, scope):
+                continue
+            share = len(names) / max(1, group.devices)
+            limit = self._settings.silent_share
+            reading = Reading(
+                share >= limit, share >= limit, share < self._settings.gone_share * limit
+            )
+            cause = Cause.SENSOR if len(names) == 1 < group.devices else (
+                Cause.SCENE if share >= 0.5 else Cause.UNKNOWN
+            )  # fmt: skip
+            make = partial(opened.by_silence, scope, names, cause, now)
+            self.board.step(Kind.STALE, scope, reading, make, now, changes)
+
+    def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
+        if reading.is_over:
+            group.drifts.add(kind)
+        elif reading.is_gone:
+            group.drifts.discard(kind)
+            group.at_peace.add(kind)
+
+    def _cause(self, group: GroupTrack, kind: Kind, seen: Evidence) -> Cause:
+        return causes.of_many(
+            Circumstances(
+                len(seen.drifting), seen.members, was_clean=kind in group.at_peace,
+                other_is_clean=self._other_is_clean(group, kind),
+            )
+        )  # fmt: skip
+
+    def _accuracy_cause(self, group: GroupTrack) -> Cause:
+        if self._other_is_clean(group, Kind.ACCURACY) and Kind.ACCURACY not in group.at_peace:
+            return Cause.MODEL
+        scope = scope_of("group", group.name, group.of)
+        on = [self.board.alarms.get((kind, scope)) for kind in (Kind.INPUT, Kind.ANSWER)]
+        return next((one.cause for one in on if one is not None), Cause.UNKNOWN)
+
+    def _other_is_clean(self, group: GroupTrack, kind: Kind) -> bool:
+        return any(
+            kind in other.at_peace and kind not in other.drifts
+            for other in self._versions_beside(group)
+        )
+
+    def _versions_beside(self, group: GroupTrack) -> Iterator[GroupTrack]:
+        for (name, of), other in self.tracks.groups.items():
+            if name == group.name and of[0] == group.of[0] and of != group.of:
+                yield other

@@ -1,6 +1,6 @@
 """Escalations with both answers, for training. Synchronous SQL; threads belong to the callers.
 
-Inserting is idempotent by (device, sample). Bounded in rows and bytes (`totals.py`): of the devices
+Inserting is idempotent by (device, sample). Bounded in rows and bytes (`evicting.py`): of the devices
 that have more than their share the oldest samples go first, then the oldest of all.
 """
 
@@ -16,10 +16,11 @@ from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from cloud.store import totals
 from cloud.store.draw import draw_of
 from cloud.store.engine import open_engine, writing
+from cloud.store.evicting import Bounds, Evictor
 from cloud.store.known_samples import KnownSamples
 from cloud.store.opening import migrate
 from cloud.store.schema import feedback
-from cloud.store.totals import Bounds
+from cloud.store.totals import ALL, Change
 from shared.errors import Refused, Unavailable
 from shared.ids import DeviceId, SampleId
 from shared.wire.envelope import CloudAnswer, Escalation
@@ -55,7 +56,7 @@ class FeedbackTable:
         self._url = url
         self._engine = open_engine(url, "store.url", file_wait_s=_WAIT_S)
         self._writing = writing(self._engine)
-        self._bounds = bounds
+        self._evictor = Evictor(bounds)
         self._seen = 0  # the newest row that is in `known`
         self.known = KnownSamples(bounds.rows_max)
         """Perhaps stored, by any writer up to this one's last commit; read it from any thread."""
@@ -79,10 +80,14 @@ class FeedbackTable:
         try:
             with self._writing.begin() as connection:
                 inserted = self._insert_new(connection, [_values(row) for row in rows])
-                change = totals.Change()
-                change.count(inserted)
-                totals.add(connection, change)
-                evicted = totals.evict(connection, self._bounds)
+                change = Change()
+                for device, row_bytes in inserted:
+                    change.count(device, row_bytes)
+                had, size = totals.locked(connection)
+                evicted = self._evictor.evict(
+                    connection, had + len(inserted), size + change.bytes[ALL], change
+                )
+                totals.apply(connection, change)
         except (IntegrityError, DataError, OverflowError) as error:
             raise Refused(f"feedback row refused: {error}") from error
         except SQLAlchemyError as error:
@@ -181,7 +186,5 @@ def _values(row: Feedback) -> dict[str, object]:
         "cloud_label": label,
         "cloud_confidence": float(answer.probabilities[label]),
         "label": label,
-        "label_source": "cloud",
-        "contradicted": 0,
         "draw": draw_of(escalation.id),
     }

@@ -52,13 +52,13 @@ feedback = Table(
     Column("contradicted", Integer, nullable=False, server_default="0"),  # 1: people differ
     Column("draw", BigInteger, nullable=False, server_default="0"),  # see `draw.py`
     UniqueConstraint("sample_id", "device", name="feedback_sample_once"),
-    # all that is searched and sampled by, so that no payload is read for it
+    # all that is searched, sampled and evicted by, in the order of `seq`: no payload is read for it,
+    # and inserting appends to it (an index by device costs a commit as many pages as devices)
     Index(
-        "feedback_search", "edge_model", "seq", "received_at", "device", "edge_version", "reason",
+        "feedback_search", "seq", "edge_model", "received_at", "device", "edge_version", "reason",
         "share", "label", "label_source", "contradicted", "edge_label", "cloud_label",
-        "cloud_confidence", "draw",
+        "cloud_confidence", "draw", "row_bytes",
     ),
-    Index("feedback_by_device", "device", "seq"),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -79,8 +79,6 @@ devices = Table(
     Column("device", String(64), primary_key=True),
     Column("row_count", BigInteger, nullable=False),
     Column("byte_count", BigInteger, nullable=False),
-    Index("feedback_devices_by_rows", "row_count"),
-    Index("feedback_devices_by_bytes", "byte_count"),
 )
 """How much each has in `feedback`, and under no name all of them; whoever changes that changes this
 in the same transaction."""

@@ -104,12 +104,10 @@ def upgrade() -> None:
     # after the rows are as they stay: it is made once, in order
     op.create_index(
         "feedback_search", "feedback",
-        ["edge_model", "seq", "received_at", "device", "edge_version", "reason", "share", "label",
-         "label_source", "contradicted", "edge_label", "cloud_label", "cloud_confidence", "draw"],
+        ["seq", "edge_model", "received_at", "device", "edge_version", "reason", "share", "label",
+         "label_source", "contradicted", "edge_label", "cloud_label", "cloud_confidence", "draw",
+         "row_bytes"],
     )  # fmt: skip
-    op.create_index("feedback_by_device", "feedback", ["device", "seq"])
-    op.create_index("feedback_devices_by_rows", "feedback_devices", ["row_count"])
-    op.create_index("feedback_devices_by_bytes", "feedback_devices", ["byte_count"])
 
 
 def _fill(connection: sa.Connection) -> None:

@@ -1,0 +1,136 @@
+"""A job's process: started apart, told its order, heard line by line, ended for certain."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from cloud.training.child_messages import LINE_BYTES_MAX, Order
+from cloud.training.worker.launch import Plan
+from cloud.training.worker.watch import Astray
+from shared.errors import Unavailable
+
+log = logging.getLogger(__name__)
+CHILD: Final = (sys.executable, "-m", "cloud.training.recipes.child")
+_STDERR_LINE_MAX: Final = 2000
+_READ_BYTES: Final = 64 * 1024
+
+
+class Child:
+    """`start` it; whoever does calls `end`, whatever happens between."""
+
+    def __init__(self, process: asyncio.subprocess.Process, said: Callable[[str], None]) -> None:
+        self._process = process
+        self._errors = asyncio.create_task(self._read_errors(said), name="stderr")
+
+    @classmethod
+    async def start(
+        cls,
+        order: Order,
+        plan: Plan,
+        environment: Mapping[str, str],
+        said: Callable[[str], None],
+        words: Sequence[str] = CHILD,
+    ) -> "Child":
+        """`said` gets each line of its stderr. Raises `Unavailable` where it cannot be started."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "cloud.training.worker.launch", plan.to_json(), *words,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE, limit=LINE_BYTES_MAX, env=dict(environment),
+                cwd=order.folder, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise Unavailable(f"cannot start a job's process: {error.strerror}") from error
+        child = cls(process, said)
+        assert process.stdin is not None
+        process.stdin.write(order.model_dump_json().encode() + b"\n")
+        with suppress(ConnectionError):  # it ended at once: its exit code says more
+            await process.stdin.drain()
+        return child
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What it says, until it says no more. Raises `Astray` for a line without end."""
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readuntil(b"\n")
+            except asyncio.IncompleteReadError as error:
+                if error.partial:
+                    raise Astray(
+                        f"it ended in the middle of a line, {error.partial[:60]!r}"
+                    ) from error
+                return
+            except asyncio.LimitOverrunError as error:
+                raise Astray(f"it wrote a line of over {LINE_BYTES_MAX} bytes") from error
+            yield line
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM to itself: it tells its own processes."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    async def end(self, within_s: float) -> int:
+        """Its exit code; after `within_s` it and all of its session are killed."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._process.wait()
+        except TimeoutError:
+            log.warning("job_process_killed", extra={"pid": self.pid})
+        finally:
+            if self._process.returncode is None:
+                self._kill_session()
+        code = await self._process.wait()
+        try:
+            async with asyncio.timeout(1.0):  # a grandchild in another session may hold the pipe
+                await self._errors
+        except TimeoutError:
+            pass
+        self._close()
+        return code
+
+    def _kill_session(self) -> None:
+        """With what it started there. It has not been waited for, so that its number is its own."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _close(self) -> None:
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:
+            transport.close()
+
+    async def _read_errors(self, said: Callable[[str], None]) -> None:
+        """Lines for people; longer ones are cut, and what is no UTF-8 is replaced."""
+        assert self._process.stderr is not None
+        rest = b""
+        while part := await self._process.stderr.read(_READ_BYTES):
+            *whole, rest = (rest + part).split(b"\n")
+            rest = rest[:_STDERR_LINE_MAX]
+            for line in whole:
+                _tell(line, said)
+        _tell(rest, said)
+
+
+def _tell(line: bytes, said: Callable[[str], None]) -> None:
+    if text := line[:_STDERR_LINE_MAX].decode(errors="replace").strip():
+        said(text)
+
+
+def how_it_ended(code: int) -> str:
+    """In words."""
+    if code >= 0:
+        return f"it ended with code {code} and no last word"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = str(-code)
+    hint = " (the kernel does that when memory runs out)" if -code == signal.SIGKILL else ""
+    return f"signal {name} ended it{hint}"

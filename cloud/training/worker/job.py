@@ -1,0 +1,324 @@
+"""One job from its claim to its end: prepared, run in its own process, heard, stored."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, assert_never
+
+from cloud.registry.artifacts.blobs import Blobs
+from cloud.training.child_messages import (
+    Checkpointed,
+    Failed,
+    Made,
+    Measured,
+    Message,
+    Order,
+    Said,
+    Started,
+    Stopped,
+)
+from cloud.training.documents import Artifact, FineTune, Run
+from cloud.training.queue.ending import Broke, Done, Ended, GaveBack
+from cloud.training.store.claim_rows import Claimed
+from cloud.training.worker import keeping
+from cloud.training.worker.apart import environment, folder_bytes
+from cloud.training.worker.child import CHILD, Child, how_it_ended
+from cloud.training.worker.desk import Desk, Held
+from cloud.training.worker.leftovers import MARK, end_leftovers
+from cloud.training.worker.notes import Notes
+from cloud.training.worker.places import Places
+from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.pushing import push
+from cloud.training.worker.settings import TrainWorker
+from cloud.training.worker.watch import Astray, Bounds, Watch
+from shared.errors import HybridgeError, Refused, Unavailable
+
+log = logging.getLogger(__name__)
+Stop = Literal["cancel", "preempt", "shutdown", "time", "disk", "lost"]
+_LOOK_S: Final = 5.0
+"""Between two counts of what a job has on disk."""
+_WORDS: Final = {
+    "cancel": "was cancelled",
+    "preempt": "gave its place",
+    "shutdown": "its worker was told to end",
+}
+_OUR_OWN: Final = frozenset({"no_room"})
+"""Reasons of `Failed` that are this machine's and not the job's: elsewhere, or later, it may do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all jobs of a worker share."""
+
+    settings: TrainWorker
+    desk: Desk
+    blobs: Blobs
+    preparing: Preparing
+    places: Places
+    now: Callable[[], float]
+    """Unix seconds."""
+    code_version: str
+    words: Sequence[str] = CHILD
+    """What a job's process executes."""
+
+
+class JobRun:
+    """`run` once, as a task; `stop` it from outside."""
+
+    def __init__(self, job: Claimed, around: Surroundings) -> None:
+        self.job = job
+        self._around = around
+        self._clock = asyncio.get_running_loop().time
+        self._began = self._clock()
+        self._notes = Notes()
+        self._progress = 0.0
+        self._stop: Stop | None = None
+        self._stopping = asyncio.Event()
+        self._checkpoint: Path | None = None
+        self._shared_at = self._began
+        self._sharing: asyncio.Task[None] | None = None
+        self._last: Message | None = None
+
+    def stop(self, how: Stop) -> None:
+        """The first one counts, but that it is lost counts above all."""
+        if self._stop is None or how == "lost":
+            self._stop = how
+            self._stopping.set()
+
+    def held(self) -> Held:
+        """For a beat: what it said until now, which this one forgets."""
+        return Held(self.job, self._notes.taken(), self._worked_s(), self._progress)
+
+    def put_back(self, held: Held) -> None:
+        self._notes.put_back(held.notes)
+
+    async def run(self) -> None:
+        """To its end. What goes wrong with the job is told to the queue, never raised."""
+        artifacts: list[Artifact] = []
+        try:
+            ended = await self._work(artifacts)
+        except Refused as error:
+            ended = Broke(str(error))
+        except Unavailable as error:
+            ended = GaveBack(str(error), costs=True)
+        except Exception as error:
+            log.exception("job_bug", extra={"job": self.job.id})
+            ended = GaveBack(f"a bug of the worker: {type(error).__name__}: {error}", costs=True)
+        finally:
+            if self._sharing is not None:
+                await asyncio.wait([self._sharing])
+            self._around.places.end(self.job.id)
+        if self._stop == "lost":
+            log.warning("job_lost", extra={"job": self.job.id})
+            return
+        await self._tell(ended, artifacts)
+
+    async def _work(self, artifacts: list[Artifact]) -> Ended:
+        around = self._around
+        await asyncio.to_thread(end_leftovers, around.preparing.folder(self.job.id).absolute())
+        order = await around.preparing.order(self.job)
+        if self._stop is not None:  # before it began
+            return self._stopped_as(self._stop)
+        ended = await self._in_process(order)
+        if ended is not None:
+            return ended
+        made = self._last
+        assert isinstance(made, Made)
+        folder = order.folder
+        self._notes.figures.update(made.figures)
+        bundle = await asyncio.to_thread(keeping.bundle, around.blobs, folder, made)
+        artifacts.append(bundle)
+        artifacts += await asyncio.to_thread(keeping.artifacts, around.blobs, folder)
+        ref = f"{made.name}@{made.version}"
+        if self.job.spec.push:
+            recipe = self.job.spec.recipe
+            parent = recipe.student.partition("@")[2] if isinstance(recipe, FineTune) else None
+            await push(around.settings.registry, folder / bundle.name, self.job.id, parent)
+        return Done(ref, bundle.sha256)
+
+    async def _in_process(self, order: Order) -> Ended | None:
+        """How it ended; None: it made a bundle."""
+        around, settings, spec = self._around, self._around.settings, self.job.spec
+        place = around.places.make(self.job.id, spec.cpus)
+        env = environment(order.threads, settings.gpus, order.folder / "tmp")
+        child = await Child.start(
+            order, place, env | {MARK: str(order.folder)}, self._said, around.words
+        )
+        left_s = max(0.0, spec.max_duration_s - self.job.worked_s)
+        bounds = Bounds(settings.start_s, settings.silence_s, left_s, settings.lines_per_s_max)
+        watch = Watch(bounds, self._clock())
+        reading = asyncio.create_task(self._read(child, watch), name="reading")
+        looking = asyncio.create_task(self._look(order.folder), name="looking")
+        within_s = 0.0
+        try:
+            await self._until_over(child, watch, reading)
+            within_s = settings.grace_s  # it has said its last word
+        finally:
+            looking.cancel()
+            reading.cancel()
+            await asyncio.wait([looking, reading])
+            code = await child.end(within_s)
+            await asyncio.to_thread(end_leftovers, order.folder)
+        return await self._judged(code)
+
+    async def _until_over(self, child: Child, watch: Watch, reading: asyncio.Task[None]) -> None:
+        """Returns when it has said its last word. Raises `Astray` as an `Unavailable`."""
+        killed_at: float | None = None
+        stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
+        try:
+            while not reading.done():
+                if self._stop == "lost":
+                    return
+                if self._stop is not None and killed_at is None:
+                    child.ask_to_stop()
+                    killed_at = self._clock() + self._around.settings.grace_s
+                ends = min(watch.silent_at(), watch.spent_at()) if killed_at is None else killed_at
+                waits = {reading} if self._stopping.is_set() else {reading, stopping}
+                await asyncio.wait(
+                    waits, timeout=max(0.0, ends - self._clock()),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )  # fmt: skip
+                if reading.done():
+                    break
+                now = self._clock()
+                if killed_at is not None:
+                    if now >= killed_at:
+                        return
+                elif now >= watch.silent_at():
+                    raise _astray(watch.why_silent())
+                elif now >= watch.spent_at():
+                    self.stop("time")
+            try:
+                reading.result()
+            except Astray as error:
+                raise _astray(str(error)) from error
+        finally:
+            stopping.cancel()
+
+    async def _judged(self, code: int) -> Ended | None:
+        match self._last:
+            case Made() if self._stop != "lost":
+                return None
+            case Failed() if self._last.reason in _OUR_OWN:
+                return GaveBack(self._failed_words(self._last), costs=True)
+            case Failed():
+                return Broke(self._failed_words(self._last))
+            case _:
+                pass
+        if self._stop is not None:
+            if self._checkpoint is not None and self._stop != "lost":
+                await self._share(self._checkpoint)
+            return self._stopped_as(self._stop)
+        if isinstance(self._last, Stopped):
+            return GaveBack("it stopped, and nobody had asked it to", costs=True)
+        return GaveBack(how_it_ended(code), costs=True)
+
+    def _stopped_as(self, how: Stop) -> Ended:
+        match how:
+            case "time":
+                spent = self.job.spec.max_duration_s
+                return Broke(
+                    f"it worked for longer than its max_duration_s of {spent:g}; submit it with more "
+                    "time, or with less to do"
+                )
+            case "disk":
+                most = self._around.settings.folder_bytes_max
+                return Broke(f"its folder grew over {most // 2**20} MiB (worker.folder_bytes_max)")
+            case "lost":
+                return GaveBack("it is another worker's", costs=False)
+            case "cancel" | "preempt" | "shutdown":
+                return GaveBack(_WORDS[how], costs=False)
+            case _:
+                assert_never(how)
+
+    @staticmethod
+    def _failed_words(failed: Failed) -> str:
+        at = "" if failed.step is None else f" at step {failed.step}"
+        return f"{failed.reason}{at}: {failed.words}"
+
+    async def _read(self, child: Child, watch: Watch) -> None:
+        """Every message, to the last word or the end. Raises `Astray`."""
+        async for line in child.lines():
+            message = watch.read(line, self._clock())
+            self._take(message)
+            if isinstance(message, Stopped | Failed | Made):
+                self._last = message
+                return
+
+    def _take(self, message: Message) -> None:
+        around = self._around
+        match message:
+            case Started():
+                resumed = message.resumed_step
+                self._notes.run = Run(
+                    id=self.job.id, parameters=message.parameters, data_set=self.job.spec.data_set,
+                    code_version=around.code_version, machine=message.machine[:500],
+                    started_at=around.now(),
+                )  # fmt: skip
+                self._said("it begins" if resumed is None else f"it goes on from step {resumed}")
+            case Measured():
+                self._progress = message.progress
+                self._notes.measured(max(0, message.step), message.values, around.now())
+            case Said():
+                self._said(message.text)
+            case Checkpointed():
+                self._checkpoint = message.path
+                if self._clock() - self._shared_at >= around.settings.checkpoint_shared_s and (
+                    self._sharing is None or self._sharing.done()
+                ):
+                    self._sharing = asyncio.create_task(self._share(message.path), name="sharing")
+            case Stopped() | Failed() | Made():
+                pass
+            case _:
+                assert_never(message)
+
+    def _said(self, text: str) -> None:
+        self._notes.said(text, self._around.now())
+
+    async def _share(self, path: Path) -> None:
+        """Copy a checkpoint to where another machine finds it; that it fails costs only time."""
+        around, folder = self._around, self._around.preparing.folder(self.job.id).absolute()
+        self._shared_at = self._clock()
+        if not path.is_relative_to(folder):
+            return
+        with suppress(HybridgeError, ValueError):
+            kept = await asyncio.to_thread(keeping.store, around.blobs, path, path.name)
+            before = await around.desk.keep_checkpoint(self.job, kept.sha256, kept.name)
+            if before is not None:
+                await asyncio.to_thread(around.blobs.remove, before)
+
+    async def _look(self, folder: Path) -> None:
+        most = self._around.settings.folder_bytes_max
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if await asyncio.to_thread(folder_bytes, folder) > most:
+                self.stop("disk")
+                return
+
+    async def _tell(self, ended: Ended, artifacts: Sequence[Artifact]) -> None:
+        """Until the database takes it, or the lease is over and it is another's."""
+        around, pause_s = self._around, 0.2
+        held = self.held()
+        while self._stop != "lost":
+            try:
+                ours = await around.desk.end(held, ended, artifacts, held.notes.figures)
+            except Unavailable as error:
+                log.warning(
+                    "job_end_not_stored", extra={"job": self.job.id, "why": str(error)[:300]}
+                )
+                await asyncio.sleep(pause_s)
+                pause_s = min(5.0, pause_s * 2)
+                continue
+            event = "job_ended" if ours else "job_lost"
+            log.info(event, extra={"job": self.job.id, "how": type(ended).__name__})
+            return
+
+    def _worked_s(self) -> float:
+        return self.job.worked_s + self._clock() - self._began
+
+
+def _astray(words: str) -> Unavailable:
+    return Unavailable(f"its process was ended: {words}")

@@ -1,0 +1,119 @@
+"""A job's folder, and everything that it needs as files: the process then asks nobody for anything."""
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cloud.registry.artifacts.blobs import Blobs
+from cloud.training.child_messages import Order
+from cloud.training.store.claim_rows import Claimed
+from cloud.training.worker import data_set
+from cloud.training.worker.apart import free_bytes
+from cloud.training.worker.bundles import BundleShelf, wanted
+from cloud.training.worker.settings import TrainWorker
+from shared.disk import NoRoom, writing
+from shared.errors import HybridgeError, Unknown
+
+_FASHION_MNIST: Final = "fashion-mnist"
+CHECKPOINTS: Final = "checkpoints"
+_BYTES_MAX: Final = 1 << 33
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    settings: TrainWorker
+    blobs: Blobs
+    shelf: BundleShelf
+    work_dir: Path
+
+    def folder(self, job: str) -> Path:
+        return self.work_dir / job
+
+    async def order(self, job: Claimed) -> Order:
+        """Raises `Refused` for what is not there or not what it should be, `Unavailable`."""
+        settings, spec = self.settings, job.spec
+        folder = self.folder(job.id).absolute()
+        await asyncio.to_thread(self._make, folder)
+        rows: Path | None = None
+        if spec.data_set is not None:
+            rows = folder / "inputs" / "data_set.npz"
+            await asyncio.to_thread(
+                data_set.bring, self.blobs, spec.data_set, rows, settings.folder_bytes_max
+            )
+        bundles = {}
+        for ref in wanted(spec.recipe):
+            there = await self.shelf.bring(ref)
+            bundles[ref] = await asyncio.to_thread(_copied, there, folder / "inputs" / "bundles")
+        if job.checkpoint is not None:
+            await asyncio.to_thread(self._bring_checkpoint, folder, *job.checkpoint)
+        return Order(
+            job=job.id, recipe=spec.recipe, folder=folder, data_set=rows, bundles=bundles,
+            base=self._base(getattr(spec.recipe, "base", None)),
+            threads=max(1, spec.cpus // spec.processes), processes=spec.processes,
+            checkpoint_s=settings.checkpoint_s, checkpoints_kept=settings.checkpoints_kept,
+        )  # fmt: skip
+
+    def _make(self, folder: Path) -> None:
+        """Empty but for checkpoints."""
+        with writing(folder):
+            (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            for entry in sorted(folder.iterdir()):
+                if entry.name == CHECKPOINTS:
+                    continue
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+            (folder / "tmp").mkdir()
+        if (free := free_bytes(folder)) < self.settings.free_bytes_min:
+            raise NoRoom(
+                f"{folder}: {free // 2**20} MiB are free, under the "
+                f"{self.settings.free_bytes_min // 2**20} MiB that stay (worker.free_bytes_min); make room"
+            )
+
+    def _base(self, name: str | None) -> Path | None:
+        if name is None:
+            return None
+        folder = self.settings.base_data
+        if folder is not None and (path := folder / f"{name}.npz").is_file():
+            return path.absolute()
+        if name == _FASHION_MNIST and self.settings.fashion_mnist.is_dir():
+            return self.settings.fashion_mnist.absolute()
+        raise Unknown(
+            f"base {name}: this worker has no such data; put {name}.npz into the folder worker.base_data"
+            + (", or install dataset-fashion-mnist" if name == _FASHION_MNIST else "")
+        )
+
+    def _bring_checkpoint(self, folder: Path, sha256: str, name: str) -> None:
+        """Of another machine. A checkpoint that is gone costs time, not the job."""
+        target = folder / CHECKPOINTS / Path(name).name
+        if target.exists():
+            return
+        try:
+            data_set.written(self.blobs, sha256, target, _BYTES_MAX)
+        except HybridgeError:
+            target.unlink(missing_ok=True)
+
+    def prune(self, held: frozenset[str]) -> None:
+        """Folders of jobs that this worker has not: the newest `folders_kept` stay. Never raises."""
+        try:
+            others = [entry for entry in self.work_dir.iterdir() if entry.name not in held]
+            others.sort(key=lambda entry: (-entry.stat().st_mtime, entry.name))
+        except OSError:
+            return
+        for entry in others[self.settings.folders_kept :]:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _copied(bundle: Path, folder: Path) -> Path:
+    """Its own: the shelf may forget its one while the job runs."""
+    target = folder / bundle.name
+    with writing(target):
+        folder.mkdir(parents=True, exist_ok=True)
+        if bundle.is_dir():
+            shutil.copytree(bundle, target, dirs_exist_ok=True)
+        else:
+            shutil.copyfile(bundle, target)
+    return target

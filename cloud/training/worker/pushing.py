@@ -1,0 +1,39 @@
+"""A job's bundle into the registry, as the worker's key."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from cloud.registry.client import push as pushes
+from cloud.registry.documents import Origin
+from cloud.training.worker.bundles import client
+from cloud.training.worker.settings import WorkerRegistry
+from shared.bundle.reader import open_bundle
+from shared.errors import Malformed
+
+log = logging.getLogger(__name__)
+
+
+async def push(settings: WorkerRegistry | None, bundle: Path, job: str, parent: str | None) -> None:
+    """Run again after a cut it goes on where it was. `parent`: the version that it began with.
+
+    Raises `Malformed` where there is no registry, and what the registry refuses with.
+    """
+    if settings is None:
+        raise Malformed(
+            "push: this worker has no [worker.registry]; add it, or submit without push and push the "
+            "bundle by hand (`hybridge model push`)"
+        )
+    asks = settings
+    if settings.push_key_file is not None:
+        asks = settings.model_copy(update={"api_key_file": settings.push_key_file})
+    opened = await asyncio.to_thread(open_bundle, bundle)
+    parcel = await asyncio.to_thread(pushes.parcel_of, opened, bundle)
+    async with client(asks) as registry:
+        await pushes.ensure_model(registry, parcel.manifest.name)
+        planned = await pushes.plan(registry, parcel)
+        origin = Origin(training_job=job, parent=parent)
+        version = await pushes.push(registry, planned, origin, lambda _: None)
+    log.info(
+        "bundle_pushed", extra={"model": version.model, "version": version.version, "job": job}
+    )

@@ -1,0 +1,189 @@
+"""`hybridge-cloud train-worker`: a beat that renews, stores and claims, and a task for each job.
+
+A job's error ends the job and nothing else. A database that is away stops no job before its lease is
+over: then it may be another worker's, and goes on there.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from cloud.training.cards import code_version
+from cloud.training.store.blobs import open_blobs
+from cloud.training.store.claim_rows import Claimed
+from cloud.training.store.database import LearningDatabase
+from cloud.training.worker.bundles import BundleShelf
+from cloud.training.worker.child import CHILD
+from cloud.training.worker.config import WorkerConfig
+from cloud.training.worker.desk import Answer, Desk
+from cloud.training.worker.job import JobRun, Surroundings
+from cloud.training.worker.places import Places
+from cloud.training.worker.preparing import Preparing
+from shared.disk import writing
+from shared.errors import Unavailable
+
+log = logging.getLogger(__name__)
+_DRAIN_S: Final = 20.0
+"""Beside `grace_s`: to store what jobs left."""
+
+
+class TrainWorkerService:
+    """`run` once. `ready` is called with the worker's name and what keeps its jobs apart."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        ready: Callable[[str, str], None],
+        now: Callable[[], float] = time.time,
+        words: Sequence[str] = CHILD,
+    ) -> None:
+        """`now` gives Unix seconds; `words`: what a job's process executes."""
+        self._config, self._announce, self._now, self._words = config, ready, now, words
+        self._stop = asyncio.Event()
+        self._kick = asyncio.Event()
+        self._runs: dict[str, JobRun] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Claim nothing new; jobs write a checkpoint and go back to the queue."""
+        self._stop.set()
+        self._kick.set()
+
+    def read_again(self) -> None:
+        """Nothing: keys and certificates are read for each connection."""
+
+    async def run(self) -> bool:
+        """Work until `stop`; whether every job was given back in time.
+
+        Raises `Refused` or `Unavailable` when it cannot start.
+        """
+        config = self._config
+        await asyncio.to_thread(_make_folders, config)
+        blobs = open_blobs(config.artifacts, config.state_dir)
+        await asyncio.to_thread(blobs.check)
+        shelf = BundleShelf(config.worker.bundles, config.worker.registry, config.state_dir)
+        places = Places(config)
+        apart = await places.probe()
+        database = LearningDatabase(config.database_url)
+        try:
+            await asyncio.to_thread(database.open)
+            desk = Desk(
+                database,
+                config.training,
+                config.name,
+                secrets.token_hex(16),
+                config.cpus,
+                self._now,
+            )
+            preparing = Preparing(config.worker, blobs, shelf, config.work_dir)
+            around = Surroundings(
+                config.worker, desk, blobs, preparing, places, self._now,
+                await asyncio.to_thread(code_version), self._words,
+            )  # fmt: skip
+            return await self._serve(around, apart)
+        finally:
+            await asyncio.to_thread(database.close)
+
+    async def _serve(self, around: Surroundings, apart: str) -> bool:
+        config, loop = self._config, asyncio.get_running_loop()
+        await around.desk.beat((), apart, claims=False)  # raises where another has the name
+        await asyncio.to_thread(around.preparing.prune, frozenset())
+        log.info("train_worker", extra={"worker": config.name, "apart": apart, "cpus": config.cpus})
+        self._announce(config.name, apart)
+        renewed_at, until, was_away = loop.time(), float("inf"), False
+        async with asyncio.TaskGroup() as tasks:
+            while not (self.stopping and not self._runs):
+                if self.stopping:
+                    until = min(until, loop.time() + config.worker.grace_s + _DRAIN_S)
+                    for run in self._runs.values():
+                        run.stop("shutdown")
+                try:
+                    began = loop.time()
+                    answer = await self._beat(around, apart)
+                    renewed_at, was_away = began, False
+                    self._act(answer, around, tasks)
+                except Unavailable as error:
+                    if not was_away:
+                        log.warning("learning_database_away", extra={"why": str(error)[:300]})
+                    was_away = True
+                    if loop.time() - renewed_at > config.training.lease_s:
+                        for run in self._runs.values():
+                            run.stop("lost")
+                if loop.time() > until:
+                    log.error("drain_cut", extra={"jobs": sorted(self._runs)})
+                    for task in self._tasks.values():
+                        task.cancel()
+                    return False
+                await self._pause(config.worker.beat_s)
+        try:
+            await around.desk.gone()
+        except Unavailable as error:
+            log.warning("learning_database_away", extra={"why": str(error)[:300]})
+        return True
+
+    async def _beat(self, around: Surroundings, apart: str) -> Answer:
+        held = {name: run.held() for name, run in sorted(self._runs.items())}
+        try:
+            return await around.desk.beat(
+                list(held.values()), apart, claims=not self.stopping
+            )  # fmt: skip
+        except Unavailable:
+            for name, one in held.items():
+                if name in self._runs:
+                    self._runs[name].put_back(one)
+            raise
+
+    def _act(self, answer: Answer, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
+        for job, how in answer.stops.items():
+            if job in self._runs:
+                self._runs[job].stop("cancel" if how == "cancel" else "preempt")
+        for job in answer.lost:
+            if job in self._runs:
+                self._runs[job].stop("lost")
+        for claimed in answer.claimed:
+            self._begin(claimed, around, tasks)
+
+    def _begin(self, claimed: Claimed, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
+        log.info("job_begins", extra={"job": claimed.id, "attempt": claimed.attempts})
+        before = self._tasks.get(claimed.id)
+        run = self._runs[claimed.id] = JobRun(claimed, around)
+        self._tasks[claimed.id] = tasks.create_task(
+            self._run(run, before, around), name=f"job {claimed.id}"
+        )
+
+    async def _run(
+        self, run: JobRun, before: "asyncio.Task[None] | None", around: Surroundings
+    ) -> None:
+        """`before`: its last run here, which lost it; two in one folder would spoil it for both."""
+        job = run.job.id
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            await run.run()
+        finally:
+            if self._runs.get(job) is run:
+                del self._runs[job], self._tasks[job]
+            self._kick.set()
+        await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
+
+    async def _pause(self, pause_s: float) -> None:
+        """Until the next beat is due; a job that ends, or a stop, brings it on."""
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._kick.wait()
+        except TimeoutError:
+            pass
+        self._kick.clear()
+
+
+def _make_folders(config: WorkerConfig) -> None:
+    with writing(config.work_dir):
+        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -77,16 +77,21 @@ def certified_threshold(
 
 
 def threshold(
-    name: str, edge: Floats, cloud: Floats, labels: Labels, *, cloud_weight: float, epsilon: float, delta: float,
+    name: str, edge: Floats, cloud: Floats, labels: Labels, *, cloud_weight: float, epsilon: float,
+    delta: float, lost: NDArray[np.bool_] | None = None, labelled: str = "",
 ) -> Threshold:  # fmt: skip
-    """One row of the bundle's table, from calibrated probabilities [N, classes] of both."""
-    edge_right, cloud_right = edge.argmax(1) == labels, cloud.argmax(1) == labels
-    confidence = edge.max(1)
-    minimum = certified_threshold(confidence, ~edge_right & cloud_right, epsilon, delta)
+    """One row of the bundle's table, from calibrated probabilities [N, classes] of both.
+
+    `lost`: which samples are worse off when kept; None: where the edge is wrong and the cloud right.
+    `labelled` says in words what `labels` were; empty: true labels.
+    """
+    if lost is None:
+        lost = (edge.argmax(1) != labels) & (cloud.argmax(1) == labels)
+    minimum = certified_threshold(edge.max(1), lost, epsilon, delta)
     guarantee = Guarantee(
         statement=(
             f"with probability {1 - delta:g} at most {epsilon:.2%} of samples are kept on the "
-            "edge where it is wrong and the cloud is right"
+            f"edge where it is wrong and the cloud is right{labelled and f' ({labelled})'}"
         ),
         method="learn then test, fixed sequence, exact binomial",
         epsilon=epsilon, delta=delta, samples=len(labels),

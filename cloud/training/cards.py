@@ -1,6 +1,7 @@
 """The model card that travels in a bundle: what it is for, what it was made of, where it fails."""
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from shared import __version__
@@ -35,21 +36,47 @@ def card(side: str, figures: dict[str, float], calibration: Calibration) -> str:
         "cloud": "CloudNet, a residual network of 658,922 parameters, trained with random shifts",
     }[side]
     rows = "\n".join(f"| {name} | {_shown(name, value)} |" for name, value in figures.items())
-    thresholds = "\n".join(
-        f"- `{t.name}`: below {t.confidence_min:.4f}; {t.escalated_share:.1%} escalated, "
-        f"{t.hybrid_accuracy:.2%} right on the calibration split"
-        + (f"; {t.guarantee.statement}" if t.guarantee else "")
-        for t in calibration.thresholds
-    )
     return (
         f"# Fashion-MNIST, {side} model\n\nTask: which of ten kinds of clothing an image shows.\n"
         f"Network: {network}. Input: uint8 [N, 28, 28], scaled inside the graph.\n"
         "Training data: 55,000 images of Fashion-MNIST's 60,000 (MIT licence, Zalando SE); 5,000 "
         "for calibration; its 10,000 test images were read once, for the table below.\n\n"
         f"## Figures on the test split\n| figure | value |\n|---|---|\n{rows}\n\n"
-        + (f"## Thresholds\n{thresholds}\n\n" if thresholds else "")
-        + _LIMITS
+        f"{_thresholds(calibration)}{_LIMITS}"
     )
+
+
+def field_card(
+    name: str, network: str, figures: Mapping[str, float], calibration: Calibration,
+    data: str, taught_by: str,
+) -> str:  # fmt: skip
+    """Markdown of a model that a training job made; figures by `figure_names`."""
+    rows = "\n".join(f"| {figure} | {value:.4g} |" for figure, value in figures.items())
+    return (
+        f"# {name}\n\nTask: which of its labels an image shows.\n"
+        f"Network: {network}. Input: uint8, scaled inside the graph.\n"
+        f"Training data: {taught_by}.\n\n"
+        f"## Figures\n`clean` is the calibration split of {data}, `holdout` feedback that was kept "
+        "from training, `parent` the version before it; shares of 1.\n\n"
+        f"| figure | value |\n|---|---|\n{rows}\n\n{_thresholds(calibration)}"
+        "## Limits and known failure modes\n"
+        "- Inputs that look like neither the base data nor the feedback: watch the input sketches.\n"
+        "- Labels by a cloud model teach its mistakes, too: it is no better than that model where "
+        "nobody else has labelled.\n"
+        "- A threshold's guarantee holds for such a mixture of samples as its statement names.\n"
+    )
+
+
+def _thresholds(calibration: Calibration) -> str:
+    if not calibration.thresholds:
+        return ""
+    lines = "\n".join(
+        f"- `{t.name}`: below {t.confidence_min:.4f}; {t.escalated_share:.1%} escalated, "
+        f"{t.hybrid_accuracy:.2%} right on the calibration samples"
+        + (f"; {t.guarantee.statement}" if t.guarantee else "")
+        for t in calibration.thresholds
+    )
+    return f"## Thresholds\n{lines}\n\n"
 
 
 def _shown(name: str, value: float) -> str:

@@ -92,6 +92,8 @@ class Quantize(_Recipe):
     base: BaseName
     method: Literal["onnxruntime", "nncf"] = "onnxruntime"
     samples: Annotated[int, Field(ge=16, le=10_000)] = 512
+    teacher: BundleRef | None = None
+    """The cloud model that thresholds are set against; None: it is taken for right on everything."""
 
 
 class Prune(_Recipe):
@@ -110,6 +112,8 @@ class Half(_Recipe):
     kind: Literal["fp16"] = "fp16"
     source: BundleRef
     base: BaseName
+    teacher: BundleRef | None = None
+    """As for `quantize`."""
 
 
 Recipe = Annotated[

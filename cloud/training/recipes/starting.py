@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from cloud.training.documents import NetworkName
 from cloud.training.networks import CloudNet, EdgeNet
-from shared.bundle.manifest import Manifest
 from shared.bundle.reader import Bundle
 from shared.errors import Malformed, Unknown
 
@@ -54,7 +53,11 @@ def network_of(graph: bytes, images: NDArray[np.uint8], where: str) -> nn.Module
 
     Raises `Malformed` when the graph is no export of a network that is known here.
     """
-    weights = weights_of(graph, where)
+    return network_from(weights_of(graph, where), images, where)
+
+
+def network_from(weights: Weights, images: NDArray[np.uint8], where: str) -> nn.Module:
+    """The same, from the graph's constants."""
     kind, widths, classes = shape_of(weights, where)
     network = NETWORKS[kind](widths=widths, classes=classes).eval()
     _load(network, weights, where)
@@ -91,10 +94,6 @@ def shape_of(weights: Weights, where: str) -> tuple[NetworkName, tuple[int, int,
         f"{where}: its weights ({held}, ...) are not those of {' or '.join(NETWORKS)}; only graphs "
         "that were exported from these can be trained on, so name another bundle"
     )
-
-
-def classes_of(manifest: Manifest) -> int:
-    return len(manifest.labels)
 
 
 def normalized(network: nn.Module) -> list[tuple[str, nn.Conv2d, nn.BatchNorm2d]]:

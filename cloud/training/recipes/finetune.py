@@ -1,0 +1,93 @@
+"""`finetune`: a bundle's own weights, on what came back from the field and a replay of base data.
+
+What was known is kept by the replay (FINDINGS 10: without it clean accuracy falls), what is new comes
+from the feedback. The result is a whole bundle: int8 ranges from both, calibrated on both, its
+reference as the field looks.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloud.feedback.data_file import DataRows, content_hash
+from cloud.training.child_messages import Made, Order
+from cloud.training.documents import FineTune
+from cloud.training.recipes import learning_rows, make_bundle, starting
+from cloud.training.recipes.base_data import BaseData
+from cloud.training.recipes.ending import as_candidate
+from cloud.training.recipes.field import train_and_holdout
+from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of
+from cloud.training.recipes.loop import FitTask, fit
+from cloud.training.recipes.make_bundle import Ground
+from cloud.training.recipes.saying import Saying
+
+RANGE_SAMPLES = 512
+MEASURED_ROWS = 2_000
+"""Images of base data that batch statistics are put back with."""
+AVERAGE_DECAY = 0.995
+"""A few hundred steps: a longer average would still hold the weights that it began with."""
+
+
+def finetune(order: Order, out: Saying) -> Made:
+    """Raises `Malformed` for feedback that this model cannot learn from, and what `fit` raises."""
+    return finetuned(order, out, feedback_of(order))
+
+
+def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
+    """The same, with the data set read already."""
+    recipe = order.recipe
+    assert isinstance(recipe, FineTune)
+    base = base_of(order)
+    student = bundle_of(order, recipe.student, base)
+    where = f"data set for {recipe.student}"
+    train, holdout = train_and_holdout(rows, base.image_shape, len(base.names), where)
+    teacher = None if recipe.teacher is None else answering(bundle_of(order, recipe.teacher, base))
+    replay = replayed(base, recipe.replay_rows, recipe.fitting.seed)
+    out.said(
+        f"{len(train)} samples from the field, {len(holdout)} held out, {len(replay)} of base data"
+    )
+    network = starting.network_of(
+        starting.fp32_graph(student), base.train.images[:MEASURED_ROWS], student.where
+    )
+    learnt = learning_rows.joined([
+        learning_rows.of_field(train, recipe.soft_share),
+        learning_rows.of_base(
+            base.train.images[replay], base.train.labels[replay], teacher, recipe.soft_share,
+            len(base.names),
+        ),
+    ])  # fmt: skip
+    out.stop_if_asked()
+    fitted = fit(
+        FitTask(
+            model=network, data=learning_rows.as_batch(learnt),
+            loss=learning_rows.loss_of(
+                temperature=recipe.temperature, bad_day_share=recipe.fitting.augment, flips=True
+            ),
+            fitting=recipe.fitting, checkpoints=order.folder / "checkpoints",
+            checkpoint_s=order.checkpoint_s, kept=order.checkpoints_kept,
+            average_decay=AVERAGE_DECAY,
+        ),
+        out,
+    )  # fmt: skip
+    out.stop_if_asked()
+    manifest = student.manifest
+    candidate = as_candidate(
+        fitted, name=manifest.name, version=recipe.version, answers_for=manifest.answers_for,
+        hyperparameters={"finetune": recipe.model_dump(mode="json")}, base_rows=len(replay),
+        ranges=mixed(train.images, base.train.images),
+    )  # fmt: skip
+    ground = Ground(
+        base=base, parent=answering(student), teacher=teacher, train=train, holdout=holdout,
+        data_set=content_hash(rows), dictionary=student.dictionary or None,
+    )  # fmt: skip
+    return make_bundle.make(candidate, ground, order.folder / "bundle")
+
+
+def replayed(base: BaseData, rows: int, seed: int) -> NDArray[np.intp]:
+    """Which of the base data's training images, in no order; all of them where `rows` is more."""
+    return np.random.default_rng(seed).permutation(len(base.train))[:rows]
+
+
+def mixed(field: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What int8 ranges are measured on: as much of the one as of the other."""
+    half = RANGE_SAMPLES // 2
+    return np.concatenate([field[:: max(len(field) // half, 1)][:half], base[:half]])

@@ -1,0 +1,114 @@
+"""Rows that a network is fitted to, whatever they come from, and what a batch of them costs.
+
+A row has an image, a label, soft labels as it is and mirrored, how much the soft ones count, and its
+weight. Person's labels are hard; a cloud's and a teacher's are soft (Hinton et al. 2015,
+arXiv:1503.02531).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+from torch.nn import functional as f
+
+from cloud.training import augment
+from cloud.training.recipes.field import Field
+from cloud.training.recipes.ground import Answering
+from cloud.training.recipes.loop import Batch, Loss
+
+LEVEL = 17.0
+"""Grey levels between two of sixteen: what came back was rounded to whole ones of these."""
+_TINY = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    soft: NDArray[np.float32]
+    """[N, 2, classes]: probabilities of the image as it is, and mirrored."""
+    soft_share: NDArray[np.float32]
+    """[N]: of the soft loss; the hard one has the rest."""
+    coarse: NDArray[np.bool_]
+    """[N]: it travelled in sixteen grey levels."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    return Rows(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("images", "labels", "soft", "soft_share", "coarse")
+        )
+    )
+
+
+def of_field(field: Field, soft_share: float) -> Rows:
+    """What came back: soft by the cloud's own words, hard where a person has said what it is."""
+    return Rows(
+        field.images, field.labels, np.stack([field.soft, field.soft], 1),
+        np.where(field.by_person, 0, soft_share).astype(np.float32),
+        np.ones(len(field), np.bool_),
+    )  # fmt: skip
+
+
+def of_base(
+    images: NDArray[np.uint8], labels: NDArray[np.int64], teacher: Answering | None,
+    soft_share: float, classes: int,
+) -> Rows:  # fmt: skip
+    """Base data with its labels, and a teacher's soft ones where there is one."""
+    if teacher is None:
+        return Rows(
+            images, labels, np.full((len(labels), 2, classes), 1 / classes, np.float32),
+            np.zeros(len(labels), np.float32), np.zeros(len(labels), np.bool_),
+        )  # fmt: skip
+    mirrored = np.ascontiguousarray(images[:, :, ::-1])
+    soft = np.stack([teacher.probabilities(images), teacher.probabilities(mirrored)], 1)
+    return Rows(
+        images, labels, soft, np.full(len(labels), soft_share, np.float32),
+        np.zeros(len(labels), np.bool_),
+    )  # fmt: skip
+
+
+def as_batch(rows: Rows) -> Batch:
+    """In the order that `loss_of` expects."""
+    return (
+        torch.from_numpy(rows.images.copy()), torch.from_numpy(rows.labels.copy()),
+        torch.from_numpy(rows.soft), torch.from_numpy(rows.soft_share),
+        torch.from_numpy(rows.coarse),
+    )  # fmt: skip
+
+
+def loss_of(*, temperature: float, bad_day_share: float, flips: bool) -> Loss:
+    """Cross entropy and the divergence from soft labels at `temperature`, mean over the batch.
+
+    `bad_day_share` of the base data's images get a random shift (`augment.bad_day`); what came from
+    the field has had its own. `flips`: left and right mean nothing in these images.
+    """
+
+    def loss(model: nn.Module, batch: Batch, g: Generator) -> Tensor:
+        images, labels, soft, soft_share, coarse = batch
+        x = images.float()
+        from_field = coarse[:, None, None]
+        # Devices see all levels: within one, the true grey may have been anywhere.
+        spread = (torch.rand(x.shape, generator=g) - 0.5) * LEVEL * (x > 0)
+        x = torch.where(from_field, (x + spread).clamp(0, 255), x)
+        mirrored = torch.zeros(len(x), dtype=torch.bool)
+        if flips:
+            x, mirrored = augment.flip(x, g)
+        if bad_day_share:
+            x = torch.where(from_field, x, augment.bad_day(x, g, bad_day_share))
+        logits = model(x).float()
+        hard = f.cross_entropy(logits, labels, reduction="none")
+        wanted = soft[torch.arange(len(x)), mirrored.long()]
+        wanted = f.softmax((wanted + _TINY).log() / temperature, 1)
+        apart = f.kl_div(f.log_softmax(logits / temperature, 1), wanted, reduction="none").sum(1)
+        each = soft_share * apart * temperature**2 + (1 - soft_share) * hard
+        return each.mean()
+
+    return loss

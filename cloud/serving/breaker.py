@@ -53,11 +53,11 @@ class Breaker:
                 raise self._broken(self._retry_at - now)
             self._change("half-open")
             self._probing = self._passed = 0
-        if self._probing + self._passed >= self._settings.probes:
-            lost_at = self._probed_at + self._settings.pause_s
-            if now < lost_at:
-                raise self._broken(lost_at - now)
+        lost_at = self._probed_at + self._settings.pause_s
+        if now >= lost_at:
             self._probing = 0  # those who asked have left, and nobody will say how it went
+        if self._probing + self._passed >= self._settings.probes:
+            raise self._broken(lost_at - now)
         self._probing += 1
         self._probed_at = now
         return self._period

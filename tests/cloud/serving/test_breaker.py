@@ -159,6 +159,13 @@ def test_what_was_admitted_in_an_earlier_state_says_nothing_about_this_one() -> 
     assert breaker.state == "half-open"
 
 
+def test_a_probe_that_was_lost_takes_no_place_for_longer_than_a_pause() -> None:
+    breaker = opened()
+    breaker.admit(1.0)  # whoever asked has left
+    calls(breaker, 1.0 + SETTINGS.pause_s, *[None] * SETTINGS.probes)
+    assert breaker.state == "closed"
+
+
 def test_each_change_is_told_once() -> None:
     told: list[State] = []
     breaker = Breaker(SETTINGS, "tiny", told.append)

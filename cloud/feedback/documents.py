@@ -99,6 +99,8 @@ class SampleQuery(Document):
     """Edge and cloud differ, or people do."""
     unlabelled: bool = False
     """No person has said what it is."""
+    holdout: Annotated[float, Field(gt=0, le=0.5)] | None = None
+    """It is one of those that a data set of this `holdout_share` keeps from training."""
 
 
 class DataSetSpec(Document):
@@ -128,8 +130,8 @@ class DataSetSpec(Document):
     """When `rows_max` binds, strata give evenly, and what small ones lack goes to the others."""
     device_class_share_max: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Of the rows of one class, at most this share from one device where three or more devices have
-    such rows: one that is broken, or hostile, cannot teach a class by itself. What is over it is
-    dropped, and the device named."""
+    such rows (twice an even part, where they are so few that this is more): one that is broken, or
+    hostile, cannot teach a class by itself. What is over it is dropped, and the device named."""
     holdout_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     """Kept from training, to measure on: chosen by a hash of the sample's id, so that a sample never
     changes sides from one data set to the next."""
@@ -173,6 +175,24 @@ class DataSetVersion(Document):
     made_by: Actor
     made_at: Moment
     """Data sets that are made of the same rows share a file; a version says who made it and when."""
+
+
+class DataSetPlan(Document):
+    """What a spec takes at present, before any sample is read."""
+
+    rows: int
+    holdout_rows: int
+    per_class: tuple[int, ...]
+    """Rows by label, from 0; holdout included."""
+    per_site: dict[str, int] = Field(default_factory=dict)
+    devices: int
+    per_source: dict[Source, int] = Field(default_factory=dict)
+    excluded: dict[str, int] = Field(default_factory=dict)
+    flooding: tuple[Flooding, ...] = ()
+    bytes: int
+    """Of the samples as they are stored; the file's are decoded."""
+    refused: str = ""
+    """Why no data set would be made of it, in words."""
 
 
 class Deletion(Document):

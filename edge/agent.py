@@ -17,10 +17,12 @@ from edge.answer_book import AnswerBook, Stream
 from edge.answers import Answer, Cursor, Sample
 from edge.config import Config
 from edge.inference.active import Active, activate
-from edge.inference.slot import Logits, Slot
+from edge.inference.slot import Slot
 from edge.journal.journal import Journal
 from edge.journal.rows import Pending
 from edge.journal.writes import Accepted, Opened, Write
+from edge.judging import Judge
+from edge.routing.novelty import NoveltyWatch, Seen
 from edge.routing.settings import Routing
 from edge.telemetry.counters import Counters
 from edge.telemetry.tally import VersionTally
@@ -31,10 +33,9 @@ from edge.uplink.terms import Terms
 from edge.uplink.uplink import Uplink
 from shared import ids
 from shared.bundle.manifest import Manifest
-from shared.confidence import label_and_confidence
 from shared.errors import Overloaded, Unavailable, Unknown
 from shared.ids import DeviceId, SampleId
-from shared.wire.envelope import CloudAnswer, Escalation
+from shared.wire.envelope import CloudAnswer
 
 _TURN_S_MAX = 0.003  # a chunk lets the event loop run after this long
 
@@ -53,14 +54,13 @@ class Agent:
         self._routing = config.routing
         self._active = self._activated(slot, config.routing, None)
         self._counters, self._rng = counters, rng
+        self._judge = Judge(
+            config.deadlines.fast_ms, config.deadlines.asynchronous_s, journal.now, counters, rng
+        )
         self._book = AnswerBook(config.answers.in_memory_max, config.answers.stream_max)
         self._device = ids.device_id(config.device_id)
-        self._fast_ms = config.deadlines.fast_ms
-        self._asynchronous_s = config.deadlines.asynchronous_s
         self._draining = False
         self._turn_began = 0.0
-        self.shadow: Callable[[NDArray[np.uint8], Answer], None] | None = None
-        """Is shown each live sample with the edge's answer; must return at once."""
         self.on_cloud: Callable[[SampleId, int], None] = lambda *_: None
         """Is told the cloud's label of each sample that it answered."""
         self._uplink: Uplink | None = None
@@ -78,8 +78,24 @@ class Agent:
             self._book.note, self._counters, self._rng,
         )  # fmt: skip
 
-    def _activated(self, slot: Slot, routing: Routing, tally: VersionTally | None) -> Active:
-        return activate(slot, routing, alone=self._config.uplink is None, tally=tally)
+    def _activated(
+        self,
+        slot: Slot,
+        routing: Routing,
+        tally: VersionTally | None,
+        watch: NoveltyWatch | None = None,
+    ) -> Active:
+        alone = self._config.uplink is None
+        return activate(slot, routing, time.monotonic(), alone=alone, tally=tally, watch=watch)
+
+    @property
+    def shadow(self) -> Callable[[NDArray[np.uint8], Answer], None] | None:
+        """Is shown each live sample with the edge's answer; must return at once."""
+        return self._judge.shadow
+
+    @shadow.setter
+    def shadow(self, shadow: Callable[[NDArray[np.uint8], Answer], None] | None) -> None:
+        self._judge.shadow = shadow
 
     # edge.answers.Answering
 
@@ -101,7 +117,7 @@ class Agent:
             logits = active.logits(sample.tensor)
         else:
             (logits,) = await active.logits_of([sample.tensor])
-        answer, pending = self._judge(active, sample, logits)
+        answer, pending = self._judge.judge(active, sample, logits)
         if pending is None:
             self._journal.record(Accepted(answer))
             self._book.note(answer)
@@ -171,6 +187,9 @@ class Agent:
         counts = self._journal.counts()
         return {k.removeprefix("lost:"): n for k, n in counts.items() if k.startswith("lost:")}
 
+    def novelty(self) -> Seen | None:
+        return None if self.watch is None else self.watch.seen()
+
     def counters(self) -> Mapping[str, int]:
         """Since the process started; `recorded` and `answered` since the state directory was
         made.
@@ -192,7 +211,9 @@ class Agent:
         `Unknown` for a routing threshold that the new bundle does not have; nothing changes then.
         """
         before = self._active
-        counted = before.tally and before.tally.next(slot.manifest, self._journal.now())
+        counted = before.tally and before.tally.next(
+            slot.manifest, self._journal.now(), self._routing.audit_share
+        )
         self._active = self._activated(slot, self._routing, counted)
         if self._uplink is not None:
             self._uplink.serve(slot.manifest)
@@ -200,7 +221,8 @@ class Agent:
 
     def count(self) -> None:
         """Keep a tally of what the active version does, from now on."""
-        tally = VersionTally(self.manifest, self._journal.now())
+        share = self._routing.audit_share
+        tally = VersionTally(self.manifest, self._journal.now(), share=share)
         self._active = self._activated(self.slot, self._routing, tally)
 
     @property
@@ -208,13 +230,18 @@ class Agent:
         """Of the version that answers now, since it does."""
         return self._active.tally
 
+    @property
+    def watch(self) -> NoveltyWatch | None:
+        """Of inputs unlike the reference of the version that answers now."""
+        return self._active.watch
+
     def retune(self, routing: Routing) -> None:
         """Route by this from the next sample on, within its budget.
 
         Raises `Unknown` for a threshold that the bundle does not have; nothing changes then.
         """
         active = self._active
-        self._active = self._activated(active.slot, routing, active.tally)
+        self._active = self._activated(active.slot, routing, active.tally, active.watch)
         self._routing = routing
         if self._uplink is not None and self._config.uplink is not None:
             self._uplink.retune(limits_of(self._config.uplink, routing.budget))
@@ -233,54 +260,17 @@ class Agent:
     async def _judged(self, samples: Sequence[Sample]) -> list[tuple[Answer, Pending | None]]:
         if not (active := self._active).slot.inline:
             logits = await active.logits_of([sample.tensor for sample in samples])
-            return [self._judge(active, *pair) for pair in zip(samples, logits, strict=True)]
+            return [self._judge.judge(active, *pair) for pair in zip(samples, logits, strict=True)]
         judged: list[tuple[Answer, Pending | None]] = []
         for index, sample in enumerate(samples):
             active = self._active  # another may have taken over while the event loop ran
             if not active.slot.inline:
                 return judged + await self._judged(samples[index:])
-            judged.append(self._judge(active, sample, active.logits(sample.tensor)))
+            judged.append(self._judge.judge(active, sample, active.logits(sample.tensor)))
             if time.monotonic() - self._turn_began > _TURN_S_MAX:
                 await asyncio.sleep(0)
                 self._turn_began = time.monotonic()
         return judged
-
-    def _judge(
-        self, active: Active, sample: Sample, logits: Logits
-    ) -> tuple[Answer, Pending | None]:
-        label, confidence = label_and_confidence(logits, active.temperature)
-        if broke := not 0 <= confidence <= 1:  # NaN: the model broke down over this input
-            self._counters.add("confidence_not_a_number")
-            confidence = 0.0
-        route = active.policy.route(confidence, self._rng.random())
-        latency_ms = (time.monotonic() - sample.arrived) * 1000
-        if latency_ms > self._fast_ms:
-            self._counters.add("fast_deadline_missed")
-        if (tally := active.tally) is not None:
-            if broke:
-                tally.broke_down(route, latency_ms)
-            else:
-                tally.judged(sample.tensor, label, confidence, route, latency_ms)
-        accepted = route == "accepted"
-        answer = Answer(
-            sample.id, label, confidence, "edge", route, active.version, accepted, latency_ms,
-            sample.origin, sample.position, "", label, latency_ms,
-        )  # fmt: skip
-        if self.shadow is not None:
-            self.shadow(sample.tensor, answer)
-        return answer, None if accepted else self._pending(active, sample, answer, logits)
-
-    def _pending(self, active: Active, sample: Sample, answer: Answer, logits: Logits) -> Pending:
-        assert answer.route != "accepted"
-        escalation = Escalation(
-            id=sample.id, model=active.model, model_version=active.version, reason=answer.route,
-            budget_ms=0, captured_at=sample.captured_at, edge_label=answer.label,
-            edge_confidence=answer.confidence, payload=active.encoder.encode(sample.tensor),
-            traceparent=sample.traceparent,
-        )  # fmt: skip
-        age_s = time.monotonic() - sample.arrived
-        deadline_s = self._journal.now() - age_s + self._asynchronous_s
-        return Pending(answer, escalation, tuple(logits), deadline_s)
 
     def _cloud_said(self, pending: Pending, cloud: CloudAnswer, arrived: float) -> None:
         label = int(cloud.probabilities.argmax())
@@ -288,6 +278,7 @@ class Agent:
             self.tally.cloud_said(
                 pending.escalation.model_version, arrived, audit=pending.answer.route == "audit",
                 edge_label=pending.answer.edge_label, cloud_label=label,
+                share=pending.escalation.share,
             )  # fmt: skip
         self.on_cloud(pending.id, label)
 

@@ -1,11 +1,13 @@
 """What the device is doing: a JSON status for people and tools, and Prometheus metrics."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, get_args
 
 from aiohttp import web
 
 from edge.answers import Answering
+from edge.routing.novelty import Seen
+from edge.routing.standing import Level
 from edge.telemetry.counters import Counters
 from shared import __version__
 from shared.ids import DeviceId
@@ -36,6 +38,10 @@ class Inspectable(Protocol):
         """Samples given up, by reason, since the state directory was made."""
         ...
 
+    def novelty(self) -> Seen | None:
+        """How far inputs are from the model's reference; None where nobody looks."""
+        ...
+
     def counters(self) -> Mapping[str, int]:
         """Counts by name since the process started."""
         ...
@@ -52,6 +58,7 @@ class StatusRoutes:
     async def _status(self, _: web.Request) -> web.Response:
         agent, manifest = self._inspectable, self._answering.manifest
         samples, payload_bytes = agent.outbox_depth
+        seen = agent.novelty()
         return web.json_response(
             {
                 "device": agent.device_id,
@@ -62,6 +69,7 @@ class StatusRoutes:
                 "engine": agent.engine,
                 "link_up": agent.link_up,
                 "outbox": {"samples": samples, "bytes": payload_bytes},
+                "novelty": None if seen is None else seen.fields(),
                 "ledger": dict(agent.ledger_counts()),
                 "counters": {**agent.counters(), **self._requests.snapshot()},
             }
@@ -79,6 +87,7 @@ class StatusRoutes:
                 _family("link_up", "gauge", "1: broker reached.", [({}, int(agent.link_up))]),
                 _family("outbox_samples", "gauge", "Escalations without answer.", [({}, samples)]),
                 _family("outbox_bytes", "gauge", "Their bytes.", [({}, payload_bytes)]),
+                *_novelty(agent.novelty()),
                 _family(
                     "given_up_total", "counter", "Samples in the loss ledger, by reason.",
                     [({"reason": reason}, n) for reason, n in agent.ledger_counts().items()],
@@ -92,7 +101,20 @@ class StatusRoutes:
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
-def _family(name: str, kind: str, words: str, samples: list[tuple[dict[str, str], int]]) -> str:
+def _novelty(seen: Seen | None) -> list[str]:
+    if seen is None:
+        return []
+    levels = [({"level": level}, int(level == seen.level)) for level in get_args(Level)]
+    return [
+        _family("novelty", "gauge", "1: inputs are this far from known ones.", levels),
+        _family("novelty_score", "gauge", "Over 1.5: novel.", [({}, round(seen.score, 3))]),
+        _family("audit_share", "gauge", "Of confident samples.", [({}, seen.audit_share)]),
+    ]
+
+
+def _family(
+    name: str, kind: str, words: str, samples: Sequence[tuple[dict[str, str], float]]
+) -> str:
     """One metric in Prometheus's text format 0.0.4, by hand: devices carry no client for it."""
     full = f"hybridge_edge_{name}"
     lines = [f"# HELP {full} {words}", f"# TYPE {full} {kind}"]

@@ -37,6 +37,13 @@ def tuned(own: Tuning, profile: ProfileSettings | None, audit_share: float | Non
     for share in (profile.audit_share, audit_share):
         if share is not None:
             changes["audit_share"] = share
+    novelty = {
+        name: value
+        for name, value in (("on", profile.novelty), ("audit_share", profile.novelty_audit_share))
+        if value is not None
+    }
+    if novelty:
+        changes["novelty"] = routing.novelty.model_copy(update=novelty)
     budget = {
         name: rate
         for name, rate in (

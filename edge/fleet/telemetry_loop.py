@@ -86,10 +86,12 @@ class TelemetryLoop:
             self._interval_s,
         )  # fmt: skip
         agent = self._agent
-        facts = Facts(
-            agent.outbox_depth, agent.counters(), agent.ledger_counts(), self._trouble()
-        )  # fmt: skip
-        said = report(moment, tally, self._shadow(), facts, system)
+        watch = agent.watch
+        troubles = (self._trouble(), "" if watch is None else watch.trouble)
+        trouble = "; ".join(filter(None, troubles))
+        facts = Facts(agent.outbox_depth, agent.counters(), agent.ledger_counts(), trouble)
+        sketches = None if watch is None else watch.sketching.document()
+        said = report(moment, tally, sketches, self._shadow(), facts, system)
         self._sequence += 1
         if self._uplink.send(Letter(self._topic, said.to_bytes(), expiry_s=self._expiry_s())):
             self._counters.add(_SKIPPED)

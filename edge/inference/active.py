@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.inference.slot import Logits, Slot
+from edge.routing.novelty import NoveltyWatch
 from edge.routing.policy import ALONE, Policy, policy_of
 from edge.routing.settings import Routing
+from edge.telemetry.sketching import Sketching, usable
 from edge.telemetry.tally import VersionTally
+from shared.bundle.manifest import Manifest
 from shared.errors import HybridgeError
 from shared.wire.pixels import Encoder
 
@@ -24,6 +27,7 @@ class Active:
     temperature: float
     encoder: Encoder
     policy: Policy
+    watch: NoveltyWatch | None  # where there is a cloud to ask, and a reference
     tally: VersionTally | None  # where somebody reads it
 
     def logits(self, tensor: NDArray[np.uint8]) -> Logits:
@@ -49,17 +53,41 @@ class Active:
 
 
 def activate(
-    slot: Slot, routing: Routing, *, alone: bool, tally: VersionTally | None = None
+    slot: Slot,
+    routing: Routing,
+    now: float,
+    *,
+    alone: bool,
+    tally: VersionTally | None = None,
+    watch: NoveltyWatch | None = None,
 ) -> Active:
-    """`alone`: there is no cloud to ask. Raises `Unknown` for a routing threshold that the bundle
-    does not have.
+    """`alone`: there is no cloud to ask. `watch`: of this very version, goes on. `now`: by
+    `time.monotonic`.
+
+    Raises `Unknown` for a routing threshold that the bundle does not have.
     """
     manifest, policy = slot.manifest, ALONE
-    if not alone:
+    if alone:
+        watch = None
+    else:
         policy = policy_of(
             manifest.calibration, routing.threshold, routing.confidence_min, routing.audit_share
         )
+        watch = _watch(watch, manifest, routing, now, counted=tally is not None)
     return Active(
         slot, manifest.name, manifest.version, manifest.calibration.temperature,
-        Encoder(routing.payload or manifest.payload.codec, slot.bundle.dictionary), policy, tally,
+        Encoder(routing.payload or manifest.payload.codec, slot.bundle.dictionary), policy, watch,
+        tally,
     )  # fmt: skip
+
+
+def _watch(
+    watch: NoveltyWatch | None, manifest: Manifest, routing: Routing, now: float, *, counted: bool
+) -> NoveltyWatch | None:
+    if not (routing.novelty.on or counted) or not usable(manifest.reference):
+        return None
+    terms = (routing.novelty, routing.budget, routing.audit_share, now)
+    if watch is None:
+        return NoveltyWatch(Sketching(manifest.reference), *terms)
+    watch.retune(*terms)
+    return watch

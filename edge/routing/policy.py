@@ -12,11 +12,14 @@ class Policy:
     confidence_min: float
     audit_share: float
 
-    def route(self, confidence: float, draw: float) -> Route:
-        """`draw` is uniform in [0, 1). A confidence that is no number escalates."""
+    def route(self, confidence: float, draw: float, audit_share: float | None = None) -> Route:
+        """`draw` is uniform in [0, 1); `audit_share` in place of the policy's own. A confidence that is
+        no number escalates.
+        """
         if not confidence >= self.confidence_min:
             return "escalated"
-        return "audit" if draw < self.audit_share else "accepted"
+        share = self.audit_share if audit_share is None else audit_share
+        return "audit" if draw < share else "accepted"
 
 
 ALONE = Policy(confidence_min=0.0, audit_share=0.0)  # no cloud: every edge answer stands

@@ -20,6 +20,46 @@ class Budget(Section):
     """Seconds of unused budget that may be spent at once; two ride out a flurry of events."""
 
 
+class Novelty(Section):
+    """Inputs unlike those that the model was calibrated on: it may be wrong and sure of them.
+
+    A score says how far the newest inputs are from the bundle's reference: the population stability
+    index, less what chance gives. Over 0.25 is usually called large; but a site that sees some kinds
+    of things only is that far from the reference for ever.
+    """
+
+    on: bool = True
+    """Off: inputs are counted for the fleet, and change nothing here."""
+
+    window_looks: Annotated[int, Field(ge=32, le=1024, multiple_of=4)] = 64
+    """Inputs that are held against the reference together; of fewer, chance makes half of the score."""
+
+    watchful_score: Positive = 0.75
+    """From it on each input is looked at instead of every fourth; a site that sees five of ten
+    classes stays below."""
+
+    novel_score: Positive = 1.5
+    """From it on audits are raised. Six shifts of a camera reach 1.5 to 15, sites with three of ten
+    classes 1 to 1.9."""
+
+    audit_share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Share of confident samples sent while inputs are novel; 20% show within 50 samples what the edge
+    is sure and wrong of. Never more than the budget has room for."""
+
+    calm_looks: Annotated[int, Field(ge=1, le=100_000)] = 128
+    """Inputs in a row with a score below `watchful_score` until all is as before; two windows."""
+
+    raised_s_max: Positive = 86_400.0
+    """How long audits stay raised, in s; a device that is novel for more than a day needs another
+    model, not more samples."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.watchful_score >= self.novel_score:
+            raise ValueError("watchful_score must be below novel_score")
+        return self
+
+
 class Routing(Section):
     """Which samples the cloud is asked about."""
 
@@ -35,6 +75,9 @@ class Routing(Section):
 
     budget: Budget = Budget()
     """No limits by default."""
+
+    novelty: Novelty = Novelty()
+    """On by default: confidence alone misses the worst faults of a camera."""
 
     payload: Literal["raw", "zstd", "grey4"] | None = None
     """How samples travel; what the bundle was measured with when absent. zstd loses nothing."""

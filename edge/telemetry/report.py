@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from edge.telemetry.health import SystemHealth
 from edge.telemetry.tally import VersionTally
-from shared.fleet.telemetry import LOSSES_MAX, Health, Shadow, Telemetry
+from shared.fleet.telemetry import LOSSES_MAX, Health, Shadow, Sketches, Telemetry
 
 OTHERS = "other"
 """Losses of further kinds than a report has room for."""
@@ -34,7 +34,12 @@ class Facts:
 
 
 def report(
-    moment: Moment, tally: VersionTally, shadow: Shadow | None, facts: Facts, system: SystemHealth
+    moment: Moment,
+    tally: VersionTally,
+    sketches: Sketches | None,
+    shadow: Shadow | None,
+    facts: Facts,
+    system: SystemHealth,
 ) -> Telemetry:
     counters = facts.counters
     published = counters.get("published_bytes", 0) + counters.get("fleet_published_bytes", 0)
@@ -47,7 +52,7 @@ def report(
     return Telemetry(
         boot=moment.boot, sequence=moment.sequence, at=moment.at,
         uptime_s=max(moment.uptime_s, 0.0), interval_s=moment.interval_s,
-        tally=tally.document(), shadow=shadow, inputs=tally.inputs.document(), health=health,
+        tally=tally.document(), sketches=sketches, shadow=shadow, health=health,
         losses=bounded_losses(facts.losses),
     )  # fmt: skip
 

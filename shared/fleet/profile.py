@@ -27,6 +27,10 @@ class ProfileSettings(Document):
     """Escalate below this instead of a named threshold. Over 1: everything."""
     audit_share: Share | None = None
     """Of confident samples."""
+    novelty: bool | None = None
+    """Whether inputs unlike the bundle's reference are escalated, and raise audits."""
+    novelty_audit_share: Share | None = None
+    """Of confident samples, while inputs are novel."""
     samples_per_s: _Rate | None = None
     """Escalations a second."""
     bytes_per_s: _Rate | None = None

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints, model_validator
 from shared.bundle.manifest import Name, Version
 from shared.fleet.document import Count, Document, Text
 
-BYTES_MAX = 16 * 1024
+BYTES_MAX = 20 * 1024
 
 LATENCY_EDGES_MS: tuple[float, ...] = tuple(round(0.05 * 2 ** (i / 2), 6) for i in range(31))
 """Upper edges of the latency histogram's first 31 bins, 0.05 ms to 1.6 s; the 32nd holds the rest."""
@@ -21,8 +21,6 @@ CONFIDENCE_BINS = 10
 """Equal bins of calibrated confidence over 0..1."""
 CLASSES_MAX = 32
 """Rows of the confidence table; the last one takes all further classes."""
-INPUT_BINS = 16
-"""Equal bins over 0..1 of what `InputSketch` looks at."""
 FEATURES_MAX = 8
 """Sketched features of one report."""
 BINS_MAX = 33
@@ -35,9 +33,6 @@ _Latency = Annotated[
 ]
 _ConfidenceRow = Annotated[
     tuple[Count, ...], Field(min_length=CONFIDENCE_BINS, max_length=CONFIDENCE_BINS, fail_fast=True)
-]
-_Input = Annotated[
-    tuple[Count, ...], Field(min_length=INPUT_BINS, max_length=INPUT_BINS, fail_fast=True)
 ]
 _Bins = Annotated[tuple[Count, ...], Field(min_length=2, max_length=BINS_MAX, fail_fast=True)]
 FeatureName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
@@ -126,14 +121,6 @@ class Sketches(Document):
     """By feature: how many samples lay in each bin."""
 
 
-class InputSketch(Document):
-    """How inputs look: for images, each sample's mean and standard deviation over 0..1."""
-
-    samples: Count = 0
-    mean: _Input = (0,) * INPUT_BINS
-    deviation: _Input = (0,) * INPUT_BINS
-
-
 class Health(Document):
     outbox_rows: Count = 0
     outbox_bytes: Count = 0
@@ -159,7 +146,6 @@ class Telemetry(Document):
     """Until the next one."""
     tally: Tally
     shadow: Shadow | None = None
-    inputs: InputSketch = InputSketch()
     sketches: Sketches | None = None
     """None: the version has no reference."""
     health: Health = Health()
@@ -175,4 +161,8 @@ class Telemetry(Document):
             raise ValueError("tally: its counts contradict each other")
         if tally.audit_disagreed > tally.audit_answered or tally.answered < tally.audit_answered:
             raise ValueError("tally: its audit counts contradict each other")
+        if tally.novel > tally.escalated or any(
+            row.audited > row.confident or row.disagreed > row.answered for row in tally.strata
+        ):
+            raise ValueError("tally: its strata contradict each other")
         return self

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from shared.fleet.document import Document
-from shared.fleet.telemetry import CONFIDENCE_BINS, Health, InputSketch, Shadow, Tally, Telemetry
+from shared.fleet.telemetry import CONFIDENCE_BINS, Health, Shadow, Tally, Telemetry
 from simulations.fleet.models import MODEL
 from simulations.fleet.traffic import CLASSES, COUNTS, PAIRS, Traffic
 
 _D = TypeVar("_D", bound=Document)
-_HEALTH, _INPUTS = Health(), InputSketch()
+_HEALTH = Health()
 ESCALATION_BYTES = 900
 """Of one escalated or audited sample: 28 x 28 bytes and its envelope."""
 
@@ -55,7 +55,7 @@ def telemetry(
             "interval_s": interval_s,
             "tally": tally,
             "shadow": _shadow(traffic, device, shadow_started),
-            "inputs": _INPUTS,
+            "sketches": None,
             "health": _made(
                 Health, {**_HEALTH.__dict__, "published_bytes": sent * ESCALATION_BYTES}
             ),

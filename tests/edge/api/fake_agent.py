@@ -12,6 +12,7 @@ import numpy as np
 
 from edge.answers import Answer, Answering, Corrections, Sample
 from edge.api.status import Inspectable
+from edge.routing.novelty import Seen
 from shared.bundle.manifest import (
     Calibration,
     File,
@@ -165,6 +166,9 @@ class FakeAgent:
 
     def ledger_counts(self) -> Mapping[str, int]:
         return {"expired": 2, 'od"d\\': 1}
+
+    def novelty(self) -> Seen:
+        return Seen("watchful", 0.876, "input_low", 0.01, raised_out=False, looked=7, missing=1)
 
     def counters(self) -> Mapping[str, int]:
         return {"answered": len(self._answers)}

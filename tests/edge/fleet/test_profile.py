@@ -3,7 +3,7 @@
 import pytest
 
 from edge.fleet.profile import Tuning, tuned
-from edge.routing.settings import Budget, Routing
+from edge.routing.settings import Budget, Novelty, Routing
 from shared.errors import Malformed
 from shared.fleet.profile import ProfileSettings
 
@@ -22,14 +22,23 @@ def test_all_that_it_sets_takes_the_place_of_the_devices_own() -> None:
     got = tuned(
         OWN,
         ProfileSettings(
-            threshold="strict", audit_share=0.5, samples_per_s=1, bytes_per_s=2, telemetry_s=60,
+            threshold="strict", audit_share=0.5, novelty=False, novelty_audit_share=0.4, samples_per_s=1, bytes_per_s=2, telemetry_s=60,
             update_windows=(), update_bytes_per_s=4096, log_level="debug",
         ),
         None,
     )  # fmt: skip
     budget = Budget(samples_per_s=1, bytes_per_s=2, burst_s=3)
     assert got == Tuning(
-        Routing(threshold="strict", audit_share=0.5, budget=budget), 60, "debug", (), 4096
+        Routing(
+            threshold="strict",
+            audit_share=0.5,
+            budget=budget,
+            novelty=Novelty(on=False, audit_share=0.4),
+        ),
+        60,
+        "debug",
+        (),
+        4096,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cloud.broker.launch import BrokerAddress
+from edge.routing.settings import Novelty
 from shared import topics
 from shared.fleet.telemetry import LATENCY_EDGES_MS
 from shared.ids import DeviceId
@@ -41,7 +42,7 @@ def found(path: str, tree: Any = REPORT) -> Any:
 
 
 def test_telegrafs_paths_lead_to_members_of_the_right_type() -> None:
-    (consumer,) = tomllib.loads(blocks("toml")[1])["inputs"]["mqtt_consumer"]
+    (consumer,) = tomllib.loads(blocks("toml")[2])["inputs"]["mqtt_consumer"]
     device = DeviceId("cam-1")
     (topic,) = consumer["topics"]
     (parsing,) = consumer["topic_parsing"]
@@ -63,6 +64,11 @@ def test_what_the_page_says_of_bins_and_sizes_is_so() -> None:
     assert tuple(round(0.05 * 2 ** (i / 2), 6) for i in range(31)) == LATENCY_EDGES_MS
     assert f"{USUAL_BYTES:,} bytes at most" in PAGE
     assert f"has {WORST_BYTES:,}." in PAGE
+
+
+def test_the_settings_of_novelty_on_the_page_are_the_defaults() -> None:
+    said = tomllib.loads(blocks("toml")[1])["routing"]["novelty"]
+    assert said == Novelty().model_dump()
 
 
 @pytest.mark.parametrize("which", [0, 1])

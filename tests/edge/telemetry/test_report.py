@@ -2,39 +2,52 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from edge.telemetry.health import SystemHealth, system_health
 from edge.telemetry.report import OTHERS, Facts, Moment, bounded_losses, report
+from edge.telemetry.sketching import Sketching
 from edge.telemetry.tally import VersionTally
+from shared.bundle.reader import open_bundle
 from shared.fleet.telemetry import (
+    BINS_MAX,
     BYTES_MAX,
     CLASSES_MAX,
     CONFIDENCE_BINS,
-    INPUT_BINS,
+    FEATURES_MAX,
     LATENCY_BINS,
     LOSSES_MAX,
+    STRATA_MAX,
     Health,
-    InputSketch,
     Shadow,
+    Sketches,
+    Stratum,
     Tally,
     Telemetry,
 )
-from tests.edge.telemetry.test_tally import IMAGE, manifest
+from tests.edge.telemetry.test_tally import manifest
 
 _MOST = 2**53
-USUAL_BYTES = 1_800
+DEMO = Path(__file__).parents[3] / "models"
+USUAL_BYTES = 2_700
 """Of a report of a device with ten classes that has seen a million samples: docs/telemetry.md."""
-WORST_BYTES = 13_500
+WORST_BYTES = 18_900
 """As above."""
 
 
 def worst() -> Telemetry:
     """Each count at its bound, each text at its length of characters that JSON writes as six."""
     latency, row = (_MOST,) * LATENCY_BINS, (_MOST,) * CONFIDENCE_BINS
-    inputs = (_MOST,) * INPUT_BINS
+    stratum = Stratum(share=1 / 3, confident=_MOST, audited=_MOST, answered=_MOST, disagreed=_MOST)
+    sketches = Sketches(
+        reference="f" * 16, looked=_MOST, missing=_MOST,
+        counts={f"{n:0>2}".replace("0", "f") + "x" * 30: (_MOST,) * BINS_MAX for n in range(FEATURES_MAX)},
+    )  # fmt: skip
     tally = Tally(
         model="m" * 64, version="123456.123456.123456", started=_MOST, samples=_MOST, escalated=_MOST // 2,
         audited=_MOST // 2, answered=_MOST, disagreed=_MOST, audit_answered=_MOST,
         audit_disagreed=_MOST, failed=_MOST, latency=latency, confidence=(row,) * CLASSES_MAX,
+        novel=_MOST // 2, strata=(stratum,) * STRATA_MAX,
     )  # fmt: skip
     shadow = Shadow(
         version="123456.123456.123456", started=_MOST, samples=_MOST, agreed=_MOST, failed=_MOST,
@@ -49,23 +62,30 @@ def worst() -> Telemetry:
     return Telemetry(
         boot="f" * 16, sequence=_MOST, at=1234567890.1234567, uptime_s=1e10 / 3,
         interval_s=86_400 / 7, tally=tally, shadow=shadow,
-        inputs=InputSketch(samples=_MOST, mean=inputs, deviation=inputs), health=health,
+        sketches=sketches, health=health,
         losses={f"{n:02}{'x' * 38}": _MOST for n in range(LOSSES_MAX)},
     )  # fmt: skip
 
 
 def usual() -> Telemetry:
     tally = VersionTally(manifest(labels=10), began=0.0)
+    sketching = Sketching(open_bundle(DEMO / "fashion-edge").manifest.reference)
+    with np.load(DEMO / "fashion-mnist-test-2000.npz") as data:
+        images = data["images"]
     for n in range(2000):
-        tally.judged(IMAGE, n % 10, n % 100 / 100, "accepted", 0.05 * 1.01 ** (n % 900))
+        share = 0.2 if n > 1900 else 0.01
+        tally.judged(n % 10, n % 100 / 100, "accepted", share, 0.05 * 1.01 ** (n % 900))
+        sketching.said(n % 10, n % 100 / 100)
+        sketching.look(images[n % len(images)])
+    sketching.cells = [count * 500 for count in sketching.cells]
     tally._cells = [count * 500 for count in tally._cells]
     tally._latency = [count * 500 for count in tally._latency]
     tally.samples *= 500
     shadow = Shadow(version="1.1.0", started=1, samples=9999, latency=(99_999,) * LATENCY_BINS)
     facts = Facts((12, 34_567), {"link_lost": 3, "published_bytes": 10**9}, {"expired": 12}, "")
     return report(
-        Moment("0123456789abcdef", 12_345, 1_796_011_641.1422622, 86_400.123456, 30.0), tally, shadow,
-        facts, SystemHealth(10**10, 10**8),
+        Moment("0123456789abcdef", 12_345, 1_796_011_641.1422622, 86_400.123456, 30.0), tally,
+        sketching.document(), shadow, facts, SystemHealth(10**10, 10**8),
     )  # fmt: skip
 
 
@@ -88,7 +108,7 @@ def test_what_the_region_reads_of_health() -> None:
         {"expired": 4}, "t" * 900,
     )  # fmt: skip
     moment = Moment("0" * 16, 0, 1.0, -1.0, 30.0)
-    said = report(moment, VersionTally(manifest(), 0.0), None, facts, SystemHealth(7, 8))
+    said = report(moment, VersionTally(manifest(), 0.0), None, None, facts, SystemHealth(7, 8))
     assert said.health == Health(
         outbox_rows=2, outbox_bytes=99, disk_free_bytes=7, memory_bytes=8, links_lost=3,
         published_bytes=15, trouble="t" * 500,

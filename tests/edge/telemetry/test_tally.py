@@ -2,24 +2,20 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.answers import Route
-from edge.telemetry.inputs import EVERY, Inputs
 from edge.telemetry.tally import VersionTally
 from shared.bundle.manifest import Manifest
 from shared.fleet.telemetry import (
     CLASSES_MAX,
     CONFIDENCE_BINS,
-    INPUT_BINS,
     LATENCY_BINS,
     LATENCY_EDGES_MS,
+    STRATA_MAX,
 )
-
-IMAGE = np.zeros((4, 4), np.uint8)
 
 
 def manifest(labels: int = 3, version: str = "1.0.0") -> Manifest:
@@ -35,7 +31,7 @@ def a_tally(labels: int = 3) -> VersionTally:
 def test_routes_and_bins() -> None:
     tally = a_tally()
     for route, confidence in (("accepted", 1.0), ("audit", 0.95), ("escalated", 0.0)):
-        tally.judged(IMAGE, 1, confidence, route, 0.05)  # type: ignore[arg-type]  # they are routes
+        tally.judged(1, confidence, route, 0.0, 0.05)  # type: ignore[arg-type]  # they are routes
     said = tally.document()
     assert (said.samples, said.escalated, said.audited, said.failed) == (3, 1, 1, 0)
     assert said.confidence[1] == (1, 0, 0, 0, 0, 0, 0, 0, 0, 2)
@@ -54,14 +50,14 @@ def test_a_latency_is_in_the_first_bin_whose_upper_edge_it_does_not_pass(
     latency_ms: float, place: int
 ) -> None:
     tally = a_tally()
-    tally.judged(IMAGE, 0, 0.5, "accepted", latency_ms)
+    tally.judged(0, 0.5, "accepted", 0.0, latency_ms)
     assert tally.document().latency[place] == 1
 
 
 def test_further_classes_share_the_last_row() -> None:
     tally = a_tally(labels=1000)
     for label in (CLASSES_MAX - 2, CLASSES_MAX - 1, CLASSES_MAX, 999):
-        tally.judged(IMAGE, label, 0.5, "accepted", 1.0)
+        tally.judged(label, 0.5, "accepted", 0.0, 1.0)
     rows = [sum(row) for row in tally.document().confidence]
     assert (len(rows), rows[-2:]) == (CLASSES_MAX, [1, 3])
 
@@ -93,62 +89,81 @@ def test_an_answer_to_a_sample_of_another_version_or_tally_counts_nowhere(
     assert tally.document().answered == 0
 
 
-def test_the_next_version_begins_anew_and_inputs_go_on() -> None:
+def test_the_next_version_begins_anew() -> None:
     first = a_tally()
-    first.judged(IMAGE, 0, 0.5, "accepted", 1.0)
+    first.judged(0, 0.5, "accepted", 0.0, 1.0)
     second = first.next(manifest(version="2.0.0"), now=200.0)
-    second.judged(IMAGE, 0, 0.5, "accepted", 1.0)
+    second.judged(0, 0.5, "accepted", 0.0, 1.0)
     said = second.document()
     assert (said.version, said.started, said.samples) == ("2.0.0", 1, 1)
-    assert second.inputs is first.inputs
     assert not second.cloud_said("2.0.0", 150.0, audit=False, edge_label=0, cloud_label=0)
 
 
-def test_one_input_in_every_so_many_is_looked_at() -> None:
+def test_a_novel_input_counts_as_escalated_too() -> None:
     tally = a_tally()
-    for _ in range(2 * EVERY + 1):
-        tally.judged(IMAGE, 0, 0.5, "accepted", 1.0)
-    assert tally.inputs.document().samples == 3
+    tally.judged(0, 0.99, "novel", 0.1, 1.0)
+    tally.judged(0, 0.5, "escalated", 0.1, 1.0)
+    said = tally.document()
+    assert (said.novel, said.escalated, said.audited) == (1, 2, 0)
+    assert sum(row.confident for row in said.strata) == 0
 
 
-@pytest.mark.parametrize(
-    ("image", "mean", "deviation"),
-    [
-        (np.zeros((4, 4), np.uint8), 0, 0),
-        (np.full((8, 8, 3), 255, np.uint8), INPUT_BINS - 1, 0),
-        (np.array([0, 255] * 8, np.uint8), INPUT_BINS // 2, INPUT_BINS // 2),
-        (np.full((1000, 1000), 130, np.uint8), 8, 0),
-    ],
-)
-def test_means_and_deviations(
-    image: "np.typing.NDArray[np.uint8]", mean: int, deviation: int
-) -> None:
-    inputs = Inputs()
-    inputs.look(image)
-    said = inputs.document()
-    assert (said.mean.index(1), said.deviation.index(1)) == (mean, deviation)
+def test_confident_samples_by_the_share_of_audits_that_was_in_force() -> None:
+    tally = VersionTally(manifest(), began=100.0, share=0.01)
+    tally.raised()
+    tally.broke_down("escalated", 1.0)
+    for share, route in (
+        (0.01, "accepted"), (0.01, "accepted"), (0.01, "escalated"), (0.2, "audit"),
+        (0.2, "accepted"), (0.2, "novel"), (0.01, "audit"),
+    ):  # fmt: skip
+        tally.judged(0, 0.9, route, share, 1.0)  # type: ignore[arg-type]  # they are routes
+    for share, cloud_label in ((0.2, 1), (0.01, 0)):
+        tally.cloud_said(
+            "1.0.0", 100.5, audit=True, edge_label=0, cloud_label=cloud_label, share=share
+        )
+    tally.cloud_said("1.0.0", 100.5, audit=False, edge_label=0, cloud_label=1)
+    plain, raised = tally.document().strata
+    assert (plain.share, plain.confident, plain.audited) == (0.01, 3, 1)
+    assert (plain.answered, plain.disagreed) == (1, 0)
+    assert (raised.share, raised.confident, raised.audited) == (0.2, 2, 1)
+    assert (raised.answered, raised.disagreed) == (1, 1)
+    assert tally.document().strata == (plain, raised), "asking twice counts nothing twice"
 
 
-def test_an_input_without_values_is_passed_over() -> None:
-    inputs = Inputs()
-    inputs.look(np.zeros((0, 4), np.uint8))
-    assert inputs.document().samples == 0
+def test_the_last_stratum_takes_all_further_shares() -> None:
+    tally = VersionTally(manifest(), began=0.0, share=0.0)
+    for n in range(3 * STRATA_MAX):
+        tally.judged(0, 0.9, "audit", n / 100, 1.0)
+    strata = tally.document().strata
+    assert len(strata) == STRATA_MAX
+    assert [row.confident for row in strata] == [1] * (STRATA_MAX - 1) + [2 * STRATA_MAX + 1]
+    tally.cloud_said("1.0.0", 1.0, audit=True, edge_label=0, cloud_label=0, share=0.9)
+    assert tally.document().strata[-1].answered == 1
 
 
-_routes: st.SearchStrategy[Route] = st.sampled_from(["accepted", "escalated", "audit"])
+_routes: st.SearchStrategy[Route] = st.sampled_from(["accepted", "escalated", "audit", "novel"])
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 99), st.floats(0, 1), _routes, st.floats(0, 1e6)), max_size=40
+        st.tuples(
+            st.integers(0, 99),
+            st.floats(0, 1),
+            _routes,
+            st.sampled_from([0.0, 0.01, 0.2]),
+            st.floats(0, 1e6),
+        ),
+        max_size=40,
     )
 )
 def test_every_sample_is_in_one_bin_of_each_table(
-    samples: list[tuple[int, float, Route, float]],
+    samples: list[tuple[int, float, Route, float, float]],
 ) -> None:
     tally = a_tally(labels=100)
-    for label, confidence, route, latency_ms in samples:
-        tally.judged(IMAGE, label, confidence, route, latency_ms)
+    for sample in samples:
+        tally.judged(*sample)
     said = tally.document()
     assert said.samples == sum(said.latency) == sum(map(sum, said.confidence)) == len(samples)
     assert all(len(row) == CONFIDENCE_BINS for row in said.confidence)
+    assert sum(row.confident for row in said.strata) == said.samples - said.escalated
+    assert sum(row.audited for row in said.strata) == said.audited

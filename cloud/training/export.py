@@ -32,6 +32,7 @@ from onnxruntime.transformers.float16 import (  # noqa: E402
     DEFAULT_OP_BLOCK_LIST,
     convert_float_to_float16,
 )
+from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: E402
 
 INPUT, OUTPUT = "image", "logits"
 _BATCH_MAX = 4096
@@ -57,7 +58,8 @@ def to_fp16(model: ModelProto) -> ModelProto:
         onnx.ModelProto.FromString(model.SerializeToString()), keep_io_types=True,
         op_block_list=[*DEFAULT_OP_BLOCK_LIST, "Gemm"],
     )  # fmt: skip
-    return _stripped(half)
+    OnnxModel(half).topological_sort()  # casts are appended at the end
+    return _stripped(_without_output_casts(half))
 
 
 def to_int8_by_nncf(model: ModelProto, samples: NDArray[np.uint8]) -> ModelProto:
@@ -131,6 +133,21 @@ def _without_input_floats(model: ModelProto) -> ModelProto:
     dequantize.input[0] = unsqueeze.output[0]
     for node in (cast, scale, quantize):
         graph.node.remove(node)
+    return model
+
+
+def _without_output_casts(model: ModelProto) -> ModelProto:
+    """Let the head, which stays in fp32, give the logits itself: to half and back loses digits, and
+    OpenVINO then knows the output by the wrong name.
+    """
+    graph, name = model.graph, OUTPUT
+    casts = list[NodeProto]()
+    while (last := next(n for n in graph.node if name in n.output)).op_type == "Cast":
+        casts.append(last)
+        name = last.input[0]
+    for node in casts:
+        graph.node.remove(node)
+    last.output[0] = OUTPUT
     return model
 
 

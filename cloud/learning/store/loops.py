@@ -78,6 +78,15 @@ class LoopStore:
 
         return self._database.write(change)
 
+    def declare(self, settings: LoopSettings, now: float) -> None:
+        """As `put`; the same settings again are no change. Raises `Overloaded`."""
+        try:
+            if self.loop(settings.model).settings == settings:
+                return
+        except Unknown:
+            pass
+        self.put(settings, None, now)
+
     def remove(self, model: str, revision: int | None) -> None:
         """Its cycles stay listed until they are too many. Raises `Unknown`; `Conflict` while one
         runs, or where it is of another revision.
@@ -194,6 +203,20 @@ class LoopStore:
         return self._database.read(lambda connection: [
             FeatureCheck.model_validate_json(text) for text in connection.execute(query).scalars()
         ])  # fmt: skip
+
+    # refits
+
+    def refitted_at(self, model: str) -> float | None:
+        """When its threshold was fitted, or could not be; Unix seconds."""
+        query = select(s.refits.c.at).where(s.refits.c.model == model)
+        return self._database.read(lambda connection: connection.execute(query).scalar())
+
+    def put_refit(self, model: str, now: float) -> None:
+        def change(connection: Connection) -> None:
+            connection.execute(delete(s.refits).where(s.refits.c.model == model))
+            connection.execute(insert(s.refits).values(model=model, at=now))
+
+        self._database.write(change)
 
     def _records(self, query: Select[str]) -> list[CycleRecord]:
         return self._database.read(lambda connection: [

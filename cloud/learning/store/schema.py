@@ -53,3 +53,9 @@ checks = Table(
     Column("model", String(64), primary_key=True),
     Column("document", Text, nullable=False),
 )
+refits = Table(
+    "learning_refits",
+    metadata,
+    Column("model", String(64), primary_key=True),
+    Column("at", Float(53), nullable=False),
+)

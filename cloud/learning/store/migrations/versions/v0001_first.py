@@ -52,3 +52,9 @@ def upgrade() -> None:
         sa.Column("document", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("model"),
     )
+    op.create_table(
+        "learning_refits",
+        sa.Column("model", sa.String(length=64), nullable=False),
+        sa.Column("at", sa.Float(precision=53), nullable=False),
+        sa.PrimaryKeyConstraint("model"),
+    )

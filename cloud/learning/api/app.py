@@ -1,0 +1,52 @@
+"""The HTTP API of the learning process: its table of routes."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from cloud.api.about import Description
+from cloud.api.asking import Asking
+from cloud.api.document_server import DocumentServer
+from cloud.api.routes import Route
+from cloud.feedback.api.data_sets import DataSetRoutes
+from cloud.feedback.api.feedback import FeedbackRoutes
+from cloud.gateway.gateway import Gateway
+from cloud.learning.api.checked import PATHS
+from cloud.learning.api.checks import CheckRoutes
+from cloud.learning.api.loops import LoopRoutes
+from cloud.learning.api.operations import OperationsRoutes
+from cloud.learning.api.settings import LearningApi
+from cloud.learning.parts import Parts
+from cloud.training.api.routes import TrainingRoutes
+
+_TITLE: Final = "Hybridge learning"
+_ABOUT: Final = (
+    "Feedback samples and their labels, data sets, training jobs and loops of one region. Errors are "
+    "problem details (RFC 9457)."
+)
+
+
+class LearningServer(DocumentServer):
+    """Needs no running loop until it listens. `counts` takes its metrics."""
+
+    def __init__(
+        self, parts: Parts, gateway: Gateway | None, settings: LearningApi,
+        counts: CollectorRegistry,
+    ) -> None:  # fmt: skip
+        def table(asking: Asking, ending: asyncio.Event) -> Iterator[Route]:
+            yield from FeedbackRoutes(parts.feedback, asking, parts.now).routes()
+            yield from DataSetRoutes(parts.feedback, asking, parts.now).routes()
+            yield from TrainingRoutes(
+                parts.queue, parts.tracking, parts.blobs, asking, ending
+            ).routes()
+            yield from LoopRoutes(parts.desk, parts.refitting, asking, settings, ending).routes()
+            yield from CheckRoutes(parts.checking).routes()
+            yield from OperationsRoutes(parts, counts).routes()
+
+        metrics = parts.metrics
+        super().__init__(
+            settings, gateway, table, PATHS, Description(_TITLE, _ABOUT), metrics.requests,
+            metrics.unreadable, counts,
+        )  # fmt: skip

@@ -1,0 +1,37 @@
+"""Routes: whether training and serving see the same."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from aiohttp import web
+
+from cloud.api.routes import Route, document
+from cloud.gateway.roles import Role
+from cloud.learning.api import schemas
+from cloud.learning.documents import FeatureCheck
+from cloud.learning.feature_checking import FeatureChecking
+
+_OK = HTTPStatus.OK
+
+
+class CheckRoutes:
+    def __init__(self, checking: FeatureChecking) -> None:
+        self._checking = checking
+
+    def routes(self) -> Iterator[Route]:
+        yield Route(
+            "GET", "/v1/checks", self._list, "The newest feature check of each model", Role.VIEWER,
+            {_OK: schemas.Checks},
+        )  # fmt: skip
+        yield Route(
+            "POST", "/v1/checks/{model}", self._check,
+            "Compare training's reader with a worker's on a cloud model's newest samples, now",
+            Role.TRAINER, {_OK: FeatureCheck}, takes=schemas.Nothing,
+            problems=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+        )  # fmt: skip
+
+    async def _list(self, _: web.Request) -> web.Response:
+        return document(schemas.Checks(checks=tuple(await self._checking.checks())))
+
+    async def _check(self, request: web.Request) -> web.Response:
+        return document(await self._checking.check(request.match_info["model"]))

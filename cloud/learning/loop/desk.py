@@ -1,0 +1,91 @@
+"""The loops as those see them who set them, look at them and say go or stop."""
+
+import asyncio
+from collections.abc import Callable
+
+from cloud.learning.documents import Cycle, Decision, Loop, LoopSettings, TriggerKind
+from cloud.learning.loop.changes import Changes
+from cloud.learning.loop.driver import LoopDriver
+from cloud.learning.loop.events import Go, Stop
+from cloud.learning.loop.triggers import next_at
+from cloud.learning.store.loops import KeptLoop, Line, LoopStore
+
+
+class LoopDesk:
+    """Everything raises `Unavailable` while the learning database is away."""
+
+    def __init__(
+        self, store: LoopStore, driver: LoopDriver, changes: Changes, now: Callable[[], float]
+    ) -> None:
+        """`now` gives Unix seconds."""
+        self._store, self._driver, self._changes, self._now = store, driver, changes, now
+
+    async def loops(self) -> list[Loop]:
+        """In the order of their models."""
+        return await asyncio.to_thread(lambda: [self._loop(one) for one in self._store.loops()])
+
+    async def loop(self, model: str) -> Loop:
+        """Raises `Unknown`."""
+        return await asyncio.to_thread(lambda: self._loop(self._store.loop(model)))
+
+    async def put(self, settings: LoopSettings, revision: int | None) -> Loop:
+        """Make it, or change it for its next cycle. Raises `Conflict`, `Overloaded`."""
+        await asyncio.to_thread(self._store.put, settings, revision, self._now())
+        self._driver.kick()
+        return await self.loop(settings.model)
+
+    async def remove(self, model: str, revision: int | None) -> None:
+        """Raises `Unknown`, `Conflict`."""
+        await asyncio.to_thread(self._store.remove, model, revision)
+
+    async def begin(self, model: str, by: str, comment: str) -> Cycle:
+        """Whatever its triggers say. Raises `Unknown`; `Conflict` while one runs."""
+        words = f"{by} began it" + (f": {comment}" if comment else "")
+        return (await self._driver.begin(model, TriggerKind.PERSON, words)).cycle
+
+    async def cycle(self, cycle: str) -> Cycle:
+        """Raises `Unknown`."""
+        return (await asyncio.to_thread(self._store.cycle, cycle)).cycle
+
+    async def cycles(self, model: str, after: str | None, limit: int) -> list[Cycle]:
+        """The newest first. Raises `Unknown` for an `after` that is not here any more."""
+        return await asyncio.to_thread(self._store.cycles, model, after, limit)
+
+    async def lines(self, cycle: str) -> list[Line]:
+        """What happened to it, the oldest first. Raises `Unknown`."""
+        await self.cycle(cycle)
+        return await asyncio.to_thread(self._store.lines, cycle)
+
+    async def decide(self, cycle: str, decision: Decision, by: str, revision: int | None) -> Cycle:
+        """Raises `Unknown`; `Conflict` where it has moved on, or asks nobody."""
+        event = Go(by, decision.comment) if decision.verb == "go" else Stop(by, decision.comment)
+        record = await asyncio.to_thread(self._store.step, cycle, event, self._now(), revision)
+        self._changes.happened(cycle)
+        self._driver.kick(cycle)
+        return record.cycle
+
+    async def watch(self, cycle: str, seen: int, wait_s: float, ending: asyncio.Event) -> Cycle:
+        """The cycle once its revision is not `seen`, when this process ends, or after `wait_s`."""
+        moved = asyncio.create_task(self._changes.next(cycle).wait())  # before the look
+        ends = asyncio.create_task(ending.wait())
+        try:
+            found = await self.cycle(cycle)
+            if found.revision == seen and found.ended_at is None:
+                await asyncio.wait(
+                    {moved, ends}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                found = await self.cycle(cycle)
+            return found
+        finally:
+            moved.cancel()
+            ends.cancel()
+
+    def _loop(self, kept: KeptLoop) -> Loop:
+        model = kept.settings.model
+        running, last = self._store.running(model), self._store.last(model)
+        last_cycle = None if last is None else last.cycle
+        return Loop(
+            settings=kept.settings, revision=kept.revision,
+            cycle=running[0].cycle if running else None, last=last_cycle,
+            next_at=next_at(kept.settings, last_cycle),
+        )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Commands for the feedback store, which is in this process."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from cloud.feedback.documents import DataSetSpec, FeedbackSample, SampleQuery, Source
+from cloud.feedback.store import FeedbackStore
+from cloud.learning.loop import commands as c
+from cloud.learning.loop import events as e
+from cloud.learning.pages import all_samples
+from shared.errors import Unknown
+
+_STEP: Final = 500
+ACTOR: Final = "loop"
+
+
+class SampleHand:
+    def __init__(
+        self, feedback: FeedbackStore, labels_read_max: int, now: Callable[[], float]
+    ) -> None:
+        """`labels_read_max`: samples with a person's label that are read, the newest first."""
+        self._feedback, self._labels_read_max, self._now = feedback, labels_read_max, now
+
+    async def counted(self, command: c.Count) -> e.Counted:
+        return await asyncio.to_thread(self._counted, command)
+
+    async def built(self, command: c.Build) -> e.Built:
+        return await asyncio.to_thread(self._built, command)
+
+    async def new_since(self, model: str, since: float | None) -> int:
+        query = SampleQuery(model=model, since=since)
+        return await asyncio.to_thread(self._feedback.count, query)
+
+    def _counted(self, command: c.Count) -> e.Counted:
+        spec = command.spec
+        samples = self._feedback.count(_query(spec))
+        labelled = _query(spec).model_copy(
+            update={"source": Source.PERSON, "holdout": spec.holdout_share}
+        )
+        people = e.Paired()
+        for one in all_samples(self._feedback, labelled, _STEP, self._labels_read_max):
+            if _is_of(spec, one) and one.cloud_model == command.teacher and not one.contradicted:
+                people = _with(people, one)
+        return e.Counted(samples, people)
+
+    def _built(self, command: c.Build) -> e.Built:
+        """The one of that name, where it was made before."""
+        try:
+            return e.Built(self._feedback.data_set(command.name))
+        except Unknown:
+            made = self._feedback.build(command.name, command.spec, ACTOR, self._now())
+        return e.Built(made)
+
+
+def _query(spec: DataSetSpec) -> SampleQuery:
+    """Samples of the spec, as far as a query can say it."""
+    return SampleQuery(
+        model=spec.model, since=spec.since, until=spec.until,
+        version=spec.versions[0] if len(spec.versions) == 1 else None,
+        device=spec.devices[0] if len(spec.devices) == 1 else None,
+        site=spec.sites[0] if len(spec.sites) == 1 else None,
+        reason=spec.reasons[0] if len(spec.reasons) == 1 else None,
+    )  # fmt: skip
+
+
+def _is_of(spec: DataSetSpec, sample: FeedbackSample) -> bool:
+    """What the query could not say."""
+    return (
+        (not spec.versions or sample.edge_version in spec.versions)
+        and (not spec.devices or sample.device in spec.devices)
+        and (not spec.sites or sample.site in spec.sites)
+        and (not spec.reasons or sample.reason in spec.reasons)
+    )
+
+
+def _with(people: e.Paired, sample: FeedbackSample) -> e.Paired:
+    """The cloud first, the edge second."""
+    match sample.cloud_label == sample.label, sample.edge_label == sample.label:
+        case True, True:
+            return replace(people, both=people.both + 1)
+        case True, False:
+            return replace(people, first=people.first + 1)
+        case False, True:
+            return replace(people, second=people.second + 1)
+        case _:
+            return replace(people, neither=people.neither + 1)

@@ -1,0 +1,205 @@
+"""The threshold's refit: reads samples, fits, and rolls the group's profile out."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from typing import Annotated, Final, Protocol
+
+from pydantic import Field
+
+from cloud.feedback.documents import SampleQuery
+from cloud.fleet.client.client import FleetClient
+from cloud.fleet.documents import Profile
+from cloud.learning.documents import LoopSettings, Refit
+from cloud.learning.models import Models
+from cloud.learning.neighbours import fleet_at
+from cloud.learning.pages import SamplePages, all_samples
+from cloud.learning.refit import Seen, fit, seen
+from cloud.learning.settings import LearningFleet
+from cloud.learning.store.loops import LoopStore
+from cloud.rollouts.documents import ProfileSubject, RolloutStatus
+from shared.bundle.manifest import Share
+from shared.config import Count, Positive, Section
+from shared.errors import Conflict, HybridgeError, Malformed, Unknown
+from shared.fleet.profile import ProfileSettings, digest
+
+log = logging.getLogger(__name__)
+_CRITERIA: Final = ("silent <= 0.05",)
+
+
+class Refits(Section):
+    """How thresholds are fitted anew."""
+
+    epsilon: Annotated[Share, Field(gt=0, lt=1)] = 0.01
+    """Share of samples that may be lost on the edge. Default: without people's labels every
+    disagreement counts, and 1% of those escalates what 0.5% of true losses does."""
+    delta: Annotated[Share, Field(gt=0, lt=1)] = 0.05
+    """Probability that it is more. Default: as the bundles' own thresholds."""
+    window_s: Positive = 7 * 86_400.0
+    """Samples that came within it. Default: a week has every kind of day."""
+    samples_max: Annotated[Count, Field(le=1_000_000)] = 50_000
+    """That are read, the newest first."""
+    samples_step: Annotated[Count, Field(le=10_000)] = 1000
+    """Of one page."""
+
+
+class Versions(Protocol):
+    """The registry."""
+
+    async def current(self, model: str) -> str | None: ...
+
+
+class Refitting:
+    def __init__(
+        self,
+        store: LoopStore,
+        pages: SamplePages,
+        versions: Versions,
+        models: Models,
+        fleet: LearningFleet | None,
+        settings: Refits,
+        look_s: float,
+        now: Callable[[], float],
+    ) -> None:  # fmt: skip
+        """`look_s`: between two looks at whether a loop's `refit_every_s` is over."""
+        self._store, self._pages, self._versions, self._models = store, pages, versions, models
+        self._fleet, self._settings, self._look_s, self._now = fleet, settings, look_s, now
+
+    async def fitted(self, model: str) -> Refit:
+        """What the threshold would be. Raises `Unknown`; `Conflict` where too little is known."""
+        loop = (await asyncio.to_thread(self._store.loop, model)).settings
+        profile = await self._profile(loop)
+        return await self._fit(loop, None if profile is None else profile.settings)
+
+    async def apply(self, model: str, by: str, comment: str) -> Refit:
+        """Fit it, and roll it out as the next version of the group's profile. Raises as `fitted`."""
+        loop = (await asyncio.to_thread(self._store.loop, model)).settings
+        if self._fleet is None:
+            raise Conflict("this process has no [fleet] to roll a profile out to; set fleet.urls")
+        profile = await self._profile(loop)
+        found = await self._fit(loop, None if profile is None else profile.settings)
+        settings = (ProfileSettings() if profile is None else profile.settings).model_copy(
+            update={"threshold": None, "confidence_min": found.confidence_min}
+        )
+        name = f"loop-{loop.group}"[:64] if profile is None else profile.name
+        why = f"refit of {model} by {by}" + (f": {comment}" if comment else "")
+        async with fleet_at(self._fleet) as fleet:
+            pushed = await _pushed(fleet, name, settings)
+            await _rolled(fleet, loop, pushed, why)
+        await asyncio.to_thread(self._store.put_refit, model, self._now())
+        log.info("threshold_refitted", extra={
+            "model": model, "version": found.version, "confidence_min": found.confidence_min,
+            "before": found.before, "profile": f"{pushed.name} {pushed.version}",
+        })  # fmt: skip
+        return found
+
+    async def run(self) -> None:
+        """Until cancelled: each loop whose `refit_every_s` is over."""
+        while True:
+            try:
+                for kept in await asyncio.to_thread(self._store.loops):
+                    await self._if_due(kept.settings, kept.made_at)
+            except HybridgeError as error:
+                log.warning("refit_blind", extra={"why": str(error)[:300]})
+            await asyncio.sleep(self._look_s)
+
+    async def _if_due(self, loop: LoopSettings, made_at: float) -> None:
+        if loop.refit_every_s is None or not loop.enabled:
+            return
+        at = await asyncio.to_thread(self._store.refitted_at, loop.model)
+        if self._now() - (made_at if at is None else at) < loop.refit_every_s:
+            return
+        try:
+            await self.apply(loop.model, "loop", "its time had come")
+        except HybridgeError as error:
+            log.warning("refit_refused", extra={"model": loop.model, "why": str(error)[:500]})
+            await asyncio.to_thread(self._store.put_refit, loop.model, self._now())
+
+    async def _fit(self, loop: LoopSettings, profile: ProfileSettings | None) -> Refit:
+        model, settings = loop.model, self._settings
+        version = await self._versions.current(model)
+        if version is None:
+            raise Unknown(f"{model} has no released version")
+        before = await self._before(model, version, profile)
+        query = SampleQuery(model=model, version=version, since=self._now() - settings.window_s)
+        return await asyncio.to_thread(self._fit_now, query, before)
+
+    def _fit_now(self, query: SampleQuery, before: float) -> Refit:
+        settings = self._settings
+        samples = all_samples(self._pages, query, settings.samples_step, settings.samples_max)
+        rows = [row for row in map(seen, samples) if isinstance(row, Seen)]
+        found = fit(rows, settings.epsilon, settings.delta)
+        assert query.model is not None
+        assert query.version is not None
+        return Refit(
+            model=query.model, version=query.version, confidence_min=found.confidence_min,
+            before=before, epsilon=settings.epsilon, delta=settings.delta, samples=found.samples,
+            escalated_share=found.escalated_share, words=found.words,
+        )  # fmt: skip
+
+    async def _before(self, model: str, version: str, profile: ProfileSettings | None) -> float:
+        if profile is not None and profile.confidence_min is not None:
+            return profile.confidence_min
+        calibration = (await self._models.bundle(model, version)).manifest.calibration
+        name = (profile.threshold if profile is not None else None) or calibration.default_threshold
+        for one in calibration.thresholds:
+            if one.name == name:
+                return one.confidence_min
+        raise Malformed(
+            f"{model} {version}: its bundle has no threshold {name}; it never escalates"
+        )
+
+    async def _profile(self, loop: LoopSettings) -> Profile | None:
+        """The group's, as the fleet has it now; None where there is none."""
+        if self._fleet is None:
+            return None
+        async with fleet_at(self._fleet) as fleet:
+            group = await fleet.group(loop.group)
+            if group.profile is None:
+                return None
+            versions = await fleet.profiles(group.profile.name)
+        for one in versions:
+            if one.version == group.profile.version:
+                return one
+        raise Unknown(f"profile {group.profile.name} {group.profile.version} is not in the fleet")
+
+
+async def _pushed(fleet: FleetClient, name: str, settings: ProfileSettings) -> Profile:
+    """The next version with these settings, or the newest where it has them already."""
+    try:
+        versions = await fleet.profiles(name)
+    except Unknown:
+        versions = []
+    newest = max(versions, key=lambda one: one.version, default=None)
+    if newest is not None and newest.sha256 == digest(settings):
+        return newest
+    number = 1 if newest is None else newest.version + 1
+    return await fleet.push_profile(
+        name, number, settings.model_dump(mode="json", exclude_none=True)
+    )
+
+
+async def _rolled(fleet: FleetClient, loop: LoopSettings, profile: Profile, why: str) -> None:
+    """Its rollout, found again where it was made before. A group takes the profile when it is over."""
+    seed = hashlib.sha256(f"{loop.group} {profile.name} {profile.version}".encode()).hexdigest()[
+        :16
+    ]
+    for view in await fleet.rollouts.all():
+        subject = view.spec.subject
+        if (
+            view.spec.seed == seed
+            and isinstance(subject, ProfileSubject)
+            and (subject.name, subject.version) == (profile.name, profile.version)
+            and view.status in {RolloutStatus.DRAFT, RolloutStatus.RUNNING, RolloutStatus.SUCCEEDED}
+        ):
+            break
+    else:
+        view = await fleet.rollouts.create({
+            "subject": {"kind": "profile", "name": profile.name, "version": profile.version},
+            "group": loop.group, "seed": seed, "shadow_s": 0, "criteria": list(_CRITERIA),
+            "samples_min": 1, "done_samples": 1, "wave_s": 60.0 if loop.rollout_stages == "default" else 1.0,
+            "watch_s": 0,
+        })  # fmt: skip
+    if view.status is RolloutStatus.DRAFT:
+        await fleet.rollouts.tell("start", view.id, why[:500], view.revision)

@@ -1,4 +1,4 @@
-"""`hybridge-cloud serve|registry|fleet`: run a cloud worker, a registry, or a region's control plane."""
+"""`hybridge-cloud serve|registry|fleet|learning|train-worker`: run one of a region's processes."""
 
 import argparse
 import json
@@ -8,20 +8,28 @@ from pathlib import Path
 
 from cloud.config import Config, load, parse
 from cloud.fleet import command as fleet_command
+from cloud.learning import command as learning_command
 from cloud.registry import command as registry_command
 from cloud.running import EXIT_FORCED, on_signals, run
+from cloud.training.worker import command as worker_command
 from shared.errors import Malformed
 from shared.logs import set_up
+
+_OTHERS = {
+    registry_command.NAME: (registry_command.add_to, registry_command.main),
+    fleet_command.NAME: (fleet_command.add_to, fleet_command.main),
+    learning_command.NAME: (learning_command.add_to, learning_command.main),
+    worker_command.NAME: (worker_command.add_to, worker_command.main),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 after a clean drain, 1 when cut or a part died, 2 for wrong settings or usage."""
     argv = sys.argv[1:] if argv is None else argv
     arguments = _parser().parse_args(argv)
-    if arguments.command == registry_command.NAME:
-        return registry_command.main(arguments)
-    if arguments.command == fleet_command.NAME:
-        return fleet_command.main(arguments)
+    if arguments.command in _OTHERS:
+        _, other = _OTHERS[arguments.command]
+        return other(arguments)
     try:
         config = _config(arguments)
     except Malformed as error:
@@ -89,8 +97,8 @@ def _engine(arguments: argparse.Namespace) -> dict[str, object]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hybridge-cloud", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    registry_command.add_to(commands)
-    fleet_command.add_to(commands)
+    for add_to, _ in _OTHERS.values():
+        add_to(commands)
     serve = commands.add_parser(
         "serve", help="answer escalations and HTTP calls until SIGTERM",
         epilog="Exit codes: 0 drained, 1 cut short or not started, 2 wrong settings, "

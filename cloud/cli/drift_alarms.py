@@ -78,7 +78,7 @@ def _list(out: "Console", found: "list[Alarm]") -> None:
         out.print(cell(head), style="dim" if over else "bold red", soft_wrap=True)
         out.print(f"  {alarm_line(one)}", soft_wrap=True)
         if one.devices:
-            out.print(cell(f"  devices: {devices_text(one)}"), soft_wrap=True)
+            out.print(f"  devices: {cell(devices_text(one))}", soft_wrap=True)
         out.print(f"  {cell(one.runbook)}", soft_wrap=True)
         out.print(f"  $ {cell(one.command)}", soft_wrap=True)
 

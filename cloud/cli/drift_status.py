@@ -71,5 +71,5 @@ def _draw(out: "Console", found: "DriftState", *, is_one: bool) -> None:
             grid(out, title, ("feature", "PSI", "", "KS", "p", "samples"), features)
     for alarm in found.alarms:
         out.print(f"alarm {alarm.id}: {alarm_line(alarm)}", style="bold red", soft_wrap=True)
-        out.print(cell(f"  {alarm.runbook}"), soft_wrap=True)
+        out.print(f"  {cell(alarm.runbook)}", soft_wrap=True)
         out.print(f"  {cell(alarm.command)}", soft_wrap=True)

@@ -142,8 +142,9 @@ def _state(text: str | None) -> "JobState | None":
 
     if text is None:
         return None
-    if text not in set(JobState):
-        raise typer.BadParameter(f"--state {text[:40]!r}: there is none{question(text, JobState)}")
+    known = [one.value for one in JobState]
+    if text not in known:
+        raise typer.BadParameter(f"--state {text[:40]!r}: there is none{question(text, known)}")
     return JobState(text)
 
 

@@ -16,6 +16,7 @@ from tests.cloud.cli.own_registry import hybridge
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 GROUPS = (
     "model", "data-set", "registry", "fleet", "device", "group", "profile", "rollout", "apply",
+    "train", "feedback", "loop", "drift",
 )  # fmt: skip
 LOCAL = {
     ("model", name) for name in ("pack", "unpack", "inspect")
@@ -84,6 +85,8 @@ def test_what_changes_something_has_a_dry_run_and_a_format() -> None:
         "list", "get", "history", "diff", "checklist", "log", "status", "runners", "replicas",
         "inspect",
         "verify", "pack", "unpack", "events", "logs", "plan", "devices",
+        "show", "compare", "workers", "image", "cycles", "watch", "checks", "alarms", "plot",
+        "refit",  # changes something with --apply only
     }  # fmt: skip
     for path, command in ALL.items():
         options = {name for parameter in command.params for name in parameter.opts}

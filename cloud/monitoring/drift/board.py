@@ -22,12 +22,18 @@ class Board:
         self.not_opened = 0
         """Alarms without room."""
         self._gauges: dict[Key, Gauge] = {}
+        self._watched: set[str] = set()
+        """Devices that have a gauge."""
         self._left: set[str] = set()
         self._since: float | None = None
 
     def watches(self, kind: Kind, scope: Scope) -> bool:
         """An alarm of it is on, or about to be."""
         return (kind, scope) in self._gauges
+
+    def watches_device(self, track: DeviceTrack) -> bool:
+        """Anything of it."""
+        return track.name in self._watched
 
     def left(self, device: str) -> None:
         """It has left the fleet; `tidy` ends its alarms."""
@@ -38,6 +44,7 @@ class Board:
         for alarm in alarms:
             self.alarms[alarm.kind, alarm.scope] = alarm
             self._gauges[alarm.kind, alarm.scope] = Gauge(is_on=True)
+            self._watched.add(alarm.scope.name)
 
     def step(
         self, kind: Kind, scope: Scope, reading: Reading, make: Callable[[], Alarm], now: float,
@@ -45,6 +52,8 @@ class Board:
     ) -> None:  # fmt: skip
         """One look. `make`: the alarm, as it would open."""
         key = (kind, scope)
+        if kind is Kind.ANSWER and (Kind.INPUT, scope) in self.alarms:
+            reading = Reading(is_gone=reading.is_gone)  # it follows from that
         gauge, turn = alarms.step(self._gauges.get(key, Gauge()), reading, self._settings)
         if turn is Turn.OPENS:
             if len(self.alarms) >= self._settings.alarms_max:
@@ -118,6 +127,7 @@ class Board:
                 device is None or device.of != (scope.model, scope.version)
             ):
                 del self._gauges[kind, scope]
+        self._watched = {scope.name for _, scope in self._gauges if scope.kind == "device"}
 
 
 def scope_of(kind: str, name: str, of: Of) -> Scope:

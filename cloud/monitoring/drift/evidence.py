@@ -4,7 +4,7 @@ Of a group counts only what stays when any one of its devices is left out: a dev
 its sensor is broken or it lies, opens no group's alarm. The fleet drifts where most of its groups do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,18 +56,29 @@ def bound(feature: str, settings: DriftSettings) -> float:
 
 
 def of_devices(
-    reference: Reference, tracks: Sequence[DeviceTrack], settings: DriftSettings, scopes: int
-) -> list[Evidence | None]:
-    """None: too few samples. `scopes`: all devices that are looked at."""
+    reference: Reference, tracks: Sequence[DeviceTrack], settings: DriftSettings, scopes: int,
+    watched: Callable[[DeviceTrack], bool],
+) -> Iterator[tuple[DeviceTrack, Evidence]]:  # fmt: skip
+    """Of those with samples enough that drift, or that are `watched` already: of 100,000 devices few
+    do. `scopes`: all devices that are looked at.
+    """
     rows = np.stack([one.window.total() for one in tracks]).astype(np.float64)
     found = distances(reference, rows)
-    alpha = _alpha(reference, settings, scopes)
+    alpha, times = _alpha(reference, settings, scopes), settings.device_times
+    limits = np.asarray([times * bound(one.name, settings) for one in reference.features])
+    over = (found.psi >= limits).any(axis=1) if limits.size else np.zeros(len(rows), bool)
+    over |= rows[:, MISSING] >= settings.missing_share * np.maximum(rows[:, LOOKED], 1.0)
     counted = _weights(reference, rows) >= settings.samples_min
-    return [
-        _evidence(reference, row, found, place, settings, alpha, (found.psi[place], found.g[place]))
-        if counted[place] else None
-        for place, row in enumerate(rows)
-    ]  # fmt: skip
+    for place in np.flatnonzero(counted).tolist():
+        track = tracks[place]
+        if over[place] or watched(track):
+            worst = found.psi[place], found.g[place]
+            yield (
+                track,
+                _evidence(
+                    reference, rows[place], found, place, settings, alpha, worst, times=times
+                ),
+            )
 
 
 def of_groups(
@@ -138,10 +149,10 @@ def figures(reference: Reference, row: Floats) -> tuple[FeatureDrift, ...]:
 
 def _evidence(
     reference: Reference, row: Floats, found: Distances, place: int, settings: DriftSettings,
-    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None,
+    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None, times: float = 1.0,
 ) -> Evidence:  # fmt: skip
     """`worst`: PSI and G of each feature, as far as they stand without any one device; `row` gives
-    what is missing in the same way. `whole`: the window with all of them.
+    what is missing in the same way. `whole`: the window with all of them. `times`: of the bounds.
     """
     whole = row if whole is None else whole
     over: dict[Kind, bool] = {}
@@ -149,7 +160,7 @@ def _evidence(
     gone: dict[Kind, bool] = dict.fromkeys((Kind.INPUT, Kind.ANSWER), True)
     features: list[FeatureDrift] = []
     for at, feature in enumerate(reference.features):
-        kind, limit = kind_of(feature.name), bound(feature.name, settings)
+        kind, limit = kind_of(feature.name), times * bound(feature.name, settings)
         if found.psi[place, at] >= settings.gone_share * limit:
             gone[kind] = False
         psi, g = float(worst[0][at]), float(worst[1][at])

@@ -9,6 +9,7 @@ Not thread-safe. Alarms outlive it (`to_record`); windows fill again from what d
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from statistics import NormalDist
@@ -19,7 +20,7 @@ from cloud.monitoring.drift.accuracy import Strata, estimate
 from cloud.monitoring.drift.alarms import Reading, spent
 from cloud.monitoring.drift.board import Board, Change, scope_of
 from cloud.monitoring.drift.cause import Circumstances
-from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind, Scope
+from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
 from cloud.monitoring.drift.evidence import KINDS, Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
@@ -122,7 +123,7 @@ class Watch:
         seen = evidence.of_fleet(reference, every, self._settings)
         if seen is None:
             return
-        scope = Scope(kind="fleet", name=FLEET, model=reference.model, version=reference.version)
+        scope = scope_of("fleet", FLEET, (reference.model, reference.version))
         for kind in KINDS:
             at = Circumstances(
                 len(seen.drifting), seen.members,
@@ -148,38 +149,33 @@ class Watch:
         changed = [one for one in self.tracks.devices.values() if one.is_changed and one.of == of]
         if not changed:
             return
-        found = evidence.of_devices(
-            reference, changed, self._settings, len(self.tracks.devices)
-        )  # fmt: skip
-        for track, seen in zip(changed, found, strict=True):
+        for track in changed:
             track.is_changed = False
-            if seen is not None:
-                self._judge_device(track, seen, now, changes)
+        found = list(evidence.of_devices(
+            reference, changed, self._settings, len(self.tracks.devices), self.board.watches_device
+        ))  # fmt: skip
+        alike = Counter(
+            (track.group, kind) for track, seen in found for kind in KINDS
+            if seen.readings[kind].is_over
+        )  # fmt: skip
+        for track, seen in found:
+            for kind in KINDS:
+                self._judge_device(track, kind, seen, alike[track.group, kind], now, changes)
 
     def _judge_device(
-        self, track: DeviceTrack, seen: Evidence, now: float, changes: list[Change]
-    ) -> None:
-        scope = scope_of("device", track.name, track.of)
-        for kind in KINDS:
-            reading = seen.readings[kind]
-            if not reading.is_over and not self.board.watches(kind, scope):
-                continue
-            if self.board.group_has_it(track, kind):
-                reading = Reading(is_gone=reading.is_gone)  # named together, not one by one
-            make = partial(self._device_alarm, kind, scope, track, seen, now)
-            self.board.step(kind, scope, reading, make, now, changes)
-
-    def _device_alarm(
-        self, kind: Kind, scope: Scope, track: DeviceTrack, seen: Evidence, now: float
-    ) -> Alarm:
-        group = self.tracks.groups[track.group, track.of]
-        alike = sum(
-            one.kind is kind and one.scope.kind == "device" and one.scope != scope
-            and self.board.group_of(one.scope.name) == track.group
-            for one in self.board.alarms.values()
-        )  # fmt: skip
-        at = Circumstances(1 + alike, group.devices, others=group.devices - 1)
-        return opened.by_evidence(kind, scope, causes.of_device(at), seen, now)
+        self, track: DeviceTrack, kind: Kind, seen: Evidence, alike: int, now: float,
+        changes: list[Change],
+    ) -> None:  # fmt: skip
+        """`alike`: devices of its group that drift in this way."""
+        scope, reading = scope_of("device", track.name, track.of), seen.readings[kind]
+        if not reading.is_over and not self.board.watches(kind, scope):
+            return
+        if self.board.group_has_it(track, kind):
+            reading = Reading(is_gone=reading.is_gone)  # named together, not one by one
+        devices = self.tracks.groups[track.group, track.of].devices
+        at = Circumstances(max(alike, 1), devices, others=devices - 1)
+        make = partial(opened.by_evidence, kind, scope, causes.of_device(at), seen, now)
+        self.board.step(kind, scope, reading, make, now, changes)
 
     def _look_at_accuracy(
         self, reference: Reference, groups: list[GroupTrack], now: float, changes: list[Change]

@@ -1,0 +1,1 @@
+"""How soon drift is named, and how often for nothing, on streams of real images."""

@@ -1,6 +1,6 @@
-"""The bytes of a checkpoint: a line that says what follows, and what follows. Pure.
+r"""The bytes of a checkpoint: a line that says what follows, and what follows. Pure.
 
-    hybridge-checkpoint 1 <key> <step> <payload bytes> <SHA-256 of the payload>\\n<payload>
+    hybridge-checkpoint 1 <key> <step> <payload bytes> <SHA-256 of the payload>\n<payload>
 
 `key` is of the run that wrote it, so that a file of another one is told from a damaged one.
 """

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 from pydantic import ValidationError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
@@ -18,7 +19,15 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from cloud.training.child_messages import LINE_BYTES_MAX, MESSAGES, Failed, Made, Message, Order, Stopped
+from cloud.training.child_messages import (
+    LINE_BYTES_MAX,
+    MESSAGES,
+    Failed,
+    Made,
+    Message,
+    Order,
+    Stopped,
+)
 from cloud.training.recipes.child import Exit
 from cloud.training.recipes.failing import RankLost
 from cloud.training.recipes.saying import Saying
@@ -86,7 +95,7 @@ class _Heard:
         self.last: Message | None = None
         self._thread = threading.Thread(target=self._listen)
 
-    def __enter__(self) -> "_Heard":
+    def __enter__(self) -> Self:
         self._read, write = os.pipe()
         os.dup2(write, 1)
         os.close(write)

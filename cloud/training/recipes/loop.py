@@ -74,7 +74,9 @@ def fit(task: FitTask, out: Saying) -> nn.Module:
 def _check(task: FitTask) -> None:
     rows = {len(part) for part in task.data}
     if len(rows) != 1 or 0 in rows:
-        raise Malformed(f"data: {sorted(rows)} rows; give arrays of as many rows each, one at least")
+        raise Malformed(
+            f"data: {sorted(rows)} rows; give arrays of as many rows each, one at least"
+        )
     if task.fitting.patience is not None and task.validate is None:
         raise Malformed("fitting.patience: nothing is validated; leave it out")
     if not any(weight.requires_grad for weight in task.model.parameters()):

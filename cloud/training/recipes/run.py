@@ -1,7 +1,5 @@
 """One fitting from its first step, or from a checkpoint, to its end."""
 
-import hashlib
-import json
 import math
 import time
 from copy import deepcopy
@@ -12,9 +10,11 @@ from ignite.engine import Engine, Events
 from ignite.handlers import EarlyStopping, TerminateOnNan
 from torch import Tensor, nn
 
+from cloud.training.recipes import sgd
 from cloud.training.recipes.checkpoint import Checkpoints, State, loads
 from cloud.training.recipes.failing import LossNotFinite
 from cloud.training.recipes.ranks import Ranks
+from cloud.training.recipes.run_key import run_key
 from cloud.training.recipes.saying import Saying, StopAsked
 
 if TYPE_CHECKING:
@@ -40,14 +40,9 @@ class Run:
         self._steps = fitting.epochs * self._epoch_steps
         self._model = task.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
         self._averaged = deepcopy(self._model).eval()
-        self._optimizer = torch.optim.SGD(
-            _decayed(self._model, fitting.weight_decay), fitting.learning_rate,
-            momentum=task.momentum, nesterov=task.momentum > 0,
-        )  # fmt: skip
-        self._schedule = torch.optim.lr_scheduler.OneCycleLR(
-            self._optimizer, fitting.learning_rate, total_steps=self._steps,
-            pct_start=task.warm_share,
-        )  # fmt: skip
+        self._optimizer, self._schedule = sgd.optimizer(
+            self._model, fitting, self._steps, momentum=task.momentum, warm_share=task.warm_share
+        )
         self._forward = ranks.wrapped(self._model)
         self._engine = Engine(self._step)
         self._engine.add_event_handler(Events.EPOCH_STARTED, self._begin_epoch)
@@ -57,14 +52,14 @@ class Run:
         self._stopping = EarlyStopping(
             fitting.patience or self._steps, lambda _: self._validation, self._engine, mode="min"
         )
-        self._checkpoints = Checkpoints(task.checkpoints, _key(task, ranks.count), task.kept)
+        self._checkpoints = Checkpoints(task.checkpoints, run_key(task, ranks.count), task.kept)
         self._generator = torch.Generator()
         self._order: tuple[Tensor, ...] = ()
         self._drawn: Tensor | None = None  # the generator's state in the middle of an epoch
         self._before: State = {}  # what a forward pass changes, before this step
         self._best: dict[str, Tensor] = {}
         self._validation = math.inf
-        self._loss_sum = 0.0
+        self._loss = self._loss_sum = 0.0
         self._not_finite = ""
         self._stop = self._due = self._ended = False
         self._saved_at = self._measured_at = time.monotonic()
@@ -117,7 +112,9 @@ class Run:
             "generator": self._generator.get_state(), "torch": torch.get_rng_state(),
             "buffers": [buffer.clone() for buffer in self._model.buffers()],
         }  # fmt: skip
-        loss = loss_of(self._forward, tuple(part[mine] for part in self._task.data), self._generator)
+        loss = loss_of(
+            self._forward, tuple(part[mine] for part in self._task.data), self._generator
+        )
         value, bad, stop, due = self._ranks.summed((
             loss.item() * len(mine) * (weight > 0), not torch.isfinite(loss),
             self._out.stop_asked, self._ranks.rank == 0 and self._checkpoint_is_due(),
@@ -132,9 +129,10 @@ class Run:
             return self._refused("a gradient")
         self._optimizer.step()
         self._schedule.step()
-        self._average()
+        sgd.average(self._averaged, self._model, self._task.average_decay)
         self._loss_sum += value
-        return value / len(chosen)
+        self._loss = value / len(chosen)
+        return self._loss
 
     def _refused(self, what: str) -> float:
         self._not_finite = what
@@ -156,7 +154,7 @@ class Run:
         if self._stop:
             engine.terminate(skip_completed=True)
         elif time.monotonic() - self._measured_at >= MEASURED_S:
-            self._measured(step, {"loss": engine.state.output})
+            self._measured(step, {"loss": self._loss})
 
     def _after_epoch(self, engine: Engine) -> None:
         step = engine.state.iteration
@@ -187,7 +185,9 @@ class Run:
         share = 1.0 if self._ended else step / self._steps
         rate = cast("float", self._schedule.get_last_lr()[0])
         if self._ranks.rank == 0:
-            self._out.measured(step, begin + (end - begin) * share, {**values, "learning_rate": rate})
+            self._out.measured(
+                step, begin + (end - begin) * share, {**values, "learning_rate": rate}
+            )
 
     def _checkpoint_is_due(self) -> bool:
         return time.monotonic() - self._saved_at >= self._task.checkpoint_s
@@ -217,7 +217,9 @@ class Run:
             for words in found.refused:
                 self._out.said(f"checkpoint refused: {words}")
             if found.refused:
-                self._out.measured(0, self._task.progress[0], {"checkpoints.refused": len(found.refused)})
+                self._out.measured(
+                    0, self._task.progress[0], {"checkpoints.refused": len(found.refused)}
+                )
             if found.resumed is not None:
                 step, payload = found.resumed.step, found.resumed.payload
                 self._out.said(f"goes on from step {step} of {self._steps}")
@@ -237,36 +239,3 @@ class Run:
         self._drawn = None if state["drawn"] is None else state["drawn"][self._ranks.rank].clone()
         self._loss_sum, self._ended = state["loss_sum"], state["ended"]
         torch.set_rng_state(state["torch"][self._ranks.rank].clone())
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        """Exponential moving average of weights and of batch statistics alike."""
-        news = self._model.state_dict().values()
-        for kept, new in zip(self._averaged.state_dict().values(), news, strict=True):
-            if kept.is_floating_point():
-                kept.lerp_(new, 1 - self._task.average_decay)
-            else:
-                kept.copy_(new)
-
-
-def _decayed(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Weight decay on matrices and kernels only, not on norms and biases."""
-    weights = [p for p in model.parameters() if p.requires_grad]
-    return [{"params": [p for p in weights if p.ndim > 1], "weight_decay": weight_decay},
-            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0}]  # fmt: skip
-
-
-def _key(task: "FitTask", processes: int) -> str:
-    """Of everything that the steps depend on, first weights aside: 64 hexadecimal digits."""
-    shapes = [(name, list(t.shape), str(t.dtype)) for name, t in task.model.state_dict().items()]
-    settings = {
-        "fitting": task.fitting.model_dump(mode="json"), "network": shapes, "key": task.key,
-        "momentum": task.momentum, "warm_share": task.warm_share,
-        "average_decay": task.average_decay, "processes": processes,
-    }  # fmt: skip
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for part in task.data:
-        array = part.contiguous().numpy()
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(array)
-    return digest.hexdigest()

@@ -31,7 +31,7 @@ def steady(threads: int) -> None:
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # it costs time and finds only bugs
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a property; it costs time and finds only bugs
     torch.manual_seed(0)
 
 

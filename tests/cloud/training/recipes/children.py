@@ -14,11 +14,18 @@ from cloud.training.documents import Fitting, Supervised
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["tests.cloud.training.recipes.tiny_child", "tests.cloud.training.recipes.tiny_recipes"]
+    [
+        "tests.cloud.training.recipes.tiny_child",
+        "tests.cloud.training.recipes.tiny_recipes",
+        "torch._inductor.config",  # what torch's determinism switch loads
+        "torch._dynamo",
+    ]
 )
 
 
-def an_order(folder: Path, name: str = "tiny", fitting: Fitting | None = None, **more: object) -> Order:
+def an_order(
+    folder: Path, name: str = "tiny", fitting: Fitting | None = None, **more: object
+) -> Order:
     recipe = Supervised(
         version="1.0.0", name=name, network="edge-net", base="none",
         fitting=fitting or Fitting(epochs=3, batch=32, seed=3),
@@ -65,6 +72,6 @@ def whole_run(order: Order) -> tuple[list[Message], int]:
     ended = subprocess.run(
         [sys.executable, "-m", "tests.cloud.training.recipes.tiny_child"],
         input=order.model_dump_json().encode() + b"\n",
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=120,
+        capture_output=True, check=False, timeout=120,
     )  # fmt: skip
     return [MESSAGES.validate_json(line) for line in ended.stdout.splitlines()], ended.returncode

@@ -127,7 +127,7 @@ def test_a_checkpoint_of_another_run_is_refused_in_words_and_it_begins_anew(tmp_
     with forked_child(an_order(tmp_path)) as child:
         heard = list(child.says())
     assert any(m.kind == "said" and "is of another run or other data" in m.text for m in heard)
-    counted = [m.values for m in heard if isinstance(m, Measured)][0]
+    counted = next(m.values for m in heard if isinstance(m, Measured))
     assert counted == {"checkpoints.refused": 1.0}
     assert (tmp_path / "weights.bin").read_bytes() == uninterrupted(tmp_path / "other")
 
@@ -135,7 +135,7 @@ def test_a_checkpoint_of_another_run_is_refused_in_words_and_it_begins_anew(tmp_
 def test_begun_as_the_worker_begins_it_only_messages_are_on_its_stdout(tmp_path: Path) -> None:
     heard, code = whole_run(an_order(tmp_path, "prints"))  # a line of a library would not parse
     assert code == Exit.MADE
-    assert [type(m) for m in heard][0] is Started
+    assert isinstance(heard[0], Started)
     assert isinstance(heard[-1], Made)
 
 
@@ -166,7 +166,7 @@ def test_it_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
         pass_fds=(write,),
     )  # fmt: skip
     os.close(write)
-    with open(read, "rb") as pipe:
+    with os.fdopen(read, "rb") as pipe:
         assert b"started" in pipe.readline()
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()

@@ -55,9 +55,7 @@ def tiny_validation(model: nn.Module) -> float:
 
 
 def bytes_of(model: nn.Module) -> bytes:
-    return b"".join(
-        tensor.contiguous().numpy().tobytes() for tensor in model.state_dict().values()
-    )
+    return b"".join(tensor.contiguous().numpy().tobytes() for tensor in model.state_dict().values())
 
 
 def tiny_task(folder: Path, **more: object) -> FitTask:

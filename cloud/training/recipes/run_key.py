@@ -1,0 +1,24 @@
+"""What tells one run's checkpoints from another's."""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cloud.training.recipes.loop import FitTask
+
+
+def run_key(task: "FitTask", processes: int) -> str:
+    """Of everything that the steps depend on, first weights aside: 64 hexadecimal digits."""
+    shapes = [(name, list(t.shape), str(t.dtype)) for name, t in task.model.state_dict().items()]
+    settings = {
+        "fitting": task.fitting.model_dump(mode="json"), "network": shapes, "key": task.key,
+        "momentum": task.momentum, "warm_share": task.warm_share,
+        "average_decay": task.average_decay, "processes": processes,
+    }  # fmt: skip
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for part in task.data:
+        array = part.contiguous().numpy()
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()

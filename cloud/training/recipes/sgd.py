@@ -1,0 +1,38 @@
+"""What each step does to the weights: SGD on one cycle, and their running average."""
+
+import torch
+from torch import nn
+
+from cloud.training.documents import Fitting
+
+
+def optimizer(
+    model: nn.Module, fitting: Fitting, steps: int, *, momentum: float, warm_share: float
+) -> tuple[torch.optim.SGD, torch.optim.lr_scheduler.OneCycleLR]:
+    """Nesterov momentum; the learning rate rises for `warm_share` of `steps` and falls to nothing."""
+    sgd = torch.optim.SGD(
+        _decayed(model, fitting.weight_decay), fitting.learning_rate,
+        momentum=momentum, nesterov=momentum > 0,
+    )  # fmt: skip
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        sgd, fitting.learning_rate, total_steps=steps, pct_start=warm_share
+    )
+    return sgd, schedule
+
+
+@torch.no_grad()
+def average(averaged: nn.Module, model: nn.Module, decay: float) -> None:
+    """Exponential moving average of weights and of batch statistics alike."""
+    news = model.state_dict().values()
+    for kept, new in zip(averaged.state_dict().values(), news, strict=True):
+        if kept.is_floating_point():
+            kept.lerp_(new, 1 - decay)
+        else:
+            kept.copy_(new)
+
+
+def _decayed(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Weight decay on matrices and kernels only, not on norms and biases."""
+    weights = [p for p in model.parameters() if p.requires_grad]
+    return [{"params": [p for p in weights if p.ndim > 1], "weight_decay": weight_decay},
+            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0}]  # fmt: skip

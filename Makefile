@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-train
+RAY_VENV := .venv-ray
+RAY_READY := $(RAY_VENV)/.ready
 
-.PHONY: help setup demo test test-slow test-train check format chaos-broker fuzz-broker bench bench-broker bench-fleet bench-registry bench-serve simulate-fleet models lock test-packages dataset clean
+.PHONY: help setup demo test test-slow test-train test-ray check format chaos-broker fuzz-broker bench bench-broker bench-fleet bench-registry bench-serve simulate-fleet models lock test-packages dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -25,6 +27,12 @@ $(TRAIN_READY): $(READY) requirements-train.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-train.lock
 	@touch $@
 
+$(RAY_READY): requirements-train.lock pyproject.toml
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-train.lock
+	$(RAY_VENV)/bin/pip install --quiet --disable-pip-version-check --constraint requirements-train.lock --no-build-isolation --editable '.[ray]'
+	@touch $@
+
 test-packages:
 	@(PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)"; command -v mosquitto && command -v openssl && command -v initdb) >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq mosquitto openssl postgresql; }
 
@@ -35,13 +43,16 @@ demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real i
 	$(BIN)/hybridge demo
 
 test: $(READY) test-packages ## the tests, a quarter of an hour on 2 cores
-	$(BIN)/python -m pytest -q -m "not slow and not train"
+	$(BIN)/python -m pytest -q -m "not slow and not train and not ray"
 
 test-slow: $(READY) test-packages ## the device wheel in a clean environment, brokers with faults built in, rollouts to twenty agents: a quarter of an hour
 	$(BIN)/python -m pytest -q -m slow
 
-test-train: $(TRAIN_READY) ## the training recipe's own tests: fitting, resuming, int8 export
-	$(BIN)/python -m pytest -q -m train
+test-train: $(TRAIN_READY) ## what needs torch: fitting, jobs killed and resumed, several processes, recipes
+	$(BIN)/python -m pytest -q -m "train and not ray"
+
+test-ray: $(RAY_READY) ## a job over a Ray cluster of two nodes on this machine, in an environment of its own (1.1 GB)
+	$(RAY_VENV)/bin/python -m pytest -q -m ray
 
 check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
@@ -87,10 +98,12 @@ models: $(TRAIN_READY) dataset ## train, quantize and calibrate both models: one
 lock: ## pin anew what pyproject.toml asks for
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet --upgrade pip
-	build/lock/bin/pip install --quiet --group dev '.[edge,cloud,openvino,postgresql,triton]'
-	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' > requirements.lock
-	build/lock/bin/pip install --quiet '.[train]'
+	build/lock/bin/pip install --quiet --group dev '.[edge,cloud,openvino,postgresql,triton,train]'
 	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' | sed 's/+cpu$$//' > requirements-train.lock
+	rm -rf build/lock && $(PYTHON) -m venv build/lock # what all parts need, at the versions that training has too
+	build/lock/bin/pip install --quiet --upgrade pip
+	build/lock/bin/pip install --quiet --constraint requirements-train.lock --group dev '.[edge,cloud,openvino,postgresql,triton]'
+	build/lock/bin/pip freeze --exclude hybridge | grep -v ' @ ' > requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(RAY_VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -19,6 +19,7 @@ from cloud.learning.api.loops import LoopRoutes
 from cloud.learning.api.operations import OperationsRoutes
 from cloud.learning.api.settings import LearningApi
 from cloud.learning.parts import Parts
+from cloud.learning.web.page import PageRoutes
 from cloud.training.api.routes import TrainingRoutes
 
 _TITLE: Final = "Hybridge learning"
@@ -44,6 +45,7 @@ class LearningServer(DocumentServer):
             yield from LoopRoutes(parts.desk, parts.refitting, asking, settings, ending).routes()
             yield from CheckRoutes(parts.checking).routes()
             yield from OperationsRoutes(parts, counts).routes()
+            yield from PageRoutes().routes()
 
         metrics = parts.metrics
         super().__init__(

@@ -1,0 +1,1 @@
+"""One page for people: samples and their labels, jobs and their curves, loops with go and stop."""

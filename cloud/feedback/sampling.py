@@ -96,7 +96,8 @@ def _order(candidates: Candidates, spec: DataSetSpec) -> NDArray[np.float64]:
         age = candidates.received.max() - candidates.received
         order = order + age * (np.log(2) / spec.half_life_s)
     span = float(np.ptp(order)) + 1.0 if len(order) else 1.0
-    return order - span * (candidates.sources == CODES[Source.PERSON])
+    first: NDArray[np.float64] = order - span * (candidates.sources == CODES[Source.PERSON])
+    return first
 
 
 def _uniform(draws: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ def keep(connection: Connection, found: Mapping[str, str]) -> int:
     has forgotten keeps its site: its samples were taken there.
     """
     of = sites.c
-    known = {device: site for device, site in connection.execute(sa.select(of.device, of.site))}
+    known = dict(connection.execute(sa.select(of.device, of.site)).all())
     new = {
         device: site[:LENGTH_MAX]
         for device, site in found.items()
@@ -39,7 +39,9 @@ def keep(connection: Connection, found: Mapping[str, str]) -> int:
     }
     if changed := sorted(new.keys() & known.keys()):
         connection.execute(
-            sa.update(sites).where(of.device == sa.bindparam("name")).values(site=sa.bindparam("at")),
+            sa.update(sites)
+            .where(of.device == sa.bindparam("name"))
+            .values(site=sa.bindparam("at")),
             [{"name": device, "at": new[device]} for device in changed],
         )
     if added := sorted(new.keys() - known.keys()):
@@ -52,4 +54,4 @@ def keep(connection: Connection, found: Mapping[str, str]) -> int:
 def sites_of(connection: Connection, devices: set[str]) -> dict[str, str]:
     """Of these devices; those without one are missing."""
     query = sa.select(sites.c.device, sites.c.site).where(sites.c.device.in_(sorted(devices)))
-    return {device: site for device, site in connection.execute(query)}
+    return dict(connection.execute(query).all())

@@ -83,9 +83,7 @@ class Evictor:
             rows, size = rows - 1, size - row_bytes
         return oldest
 
-    def _devices_over(
-        self, connection: sa.Connection, *, by_rows: bool
-    ) -> list[tuple[str, int]]:
+    def _devices_over(self, connection: sa.Connection, *, by_rows: bool) -> list[tuple[str, int]]:
         """Devices above their share, and how many rows each may lose now."""
         self._age -= 1
         if self._age <= 0:

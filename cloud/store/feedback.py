@@ -184,7 +184,7 @@ def _values(row: Feedback) -> dict[str, object]:
         "row_bytes": len(payload.data) + len(probabilities) + _ROW_OVERHEAD_BYTES,
         "share": escalation.share,
         "cloud_label": label,
-        "cloud_confidence": float(answer.probabilities[label]),
+        "cloud_confidence": min(1.0, float(answer.probabilities[label])),
         "label": label,
         "draw": draw_of(escalation.id),
     }

@@ -84,9 +84,7 @@ def upgrade() -> None:
         sa.Column("received", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("sha256", "device"),
     )
-    op.create_index(
-        "feedback_data_set_devices_by_device", "feedback_data_set_devices", ["device"]
-    )
+    op.create_index("feedback_data_set_devices_by_device", "feedback_data_set_devices", ["device"])
     op.create_table(
         "feedback_log",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),
@@ -137,12 +135,12 @@ def _fill(connection: sa.Connection) -> None:
             label = int(probabilities.argmax())
             values.append({
                 "at": seq, "new_cloud_label": label, "new_label": label,
-                "new_cloud_confidence": float(probabilities[label]), "new_draw": draw_of(sample),
+                "new_cloud_confidence": min(1.0, float(probabilities[label])), "new_draw": draw_of(sample),
             })  # fmt: skip
         connection.execute(update, values)
         last = rows[-1][0]
     totals = "SELECT {0}, count(*), coalesce(sum(row_bytes), 0) FROM feedback"
     connection.execute(
-        sa.text(f"INSERT INTO feedback_devices {totals.format('device')} GROUP BY device")  # noqa: S608  constants
+        sa.text(f"INSERT INTO feedback_devices {totals.format('device')} GROUP BY device")
     )
     connection.execute(sa.text("INSERT INTO feedback_devices " + totals.format("''")))

@@ -1,11 +1,11 @@
 """`hybridge loop check|checks`: training's preprocessing against serving's."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cloud.cli.completion import models
 from cloud.cli.learning_session import KeyFile, Learning, ask
-from cloud.cli.loop_arguments import ModelName
 from cloud.cli.output import Format, Output, grid, moment, show
 from cloud.cli.registry_session import Code, DryRun
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from cloud.learning.client.client import LearningClient
     from cloud.learning.documents import FeatureCheck
+
+Checked = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The cloud model.", autocompletion=models)
+]
 
 
 def checks(
@@ -28,10 +32,10 @@ def checks(
 
 
 def check(
-    name: ModelName, *, learning: Learning = None, key_file: KeyFile = None,
+    name: Checked, *, learning: Learning = None, key_file: KeyFile = None,
     dry_run: DryRun = False, output: Output = Format.TABLE,
 ) -> None:  # fmt: skip
-    """Check a model now.
+    """Check a cloud model on its newest samples, now.
 
     Exit codes: 0 they agree, 1 they do not, or refused, 2 wrong usage, 3 the learning process cannot
     be reached.

@@ -86,6 +86,22 @@ def cycles(
     show(found, output, table)
 
 
+def history(
+    name: Annotated[str, typer.Argument(metavar="CYCLE", help="Its id, as `cycles` lists it.")],
+    *,
+    learning: Learning = None,
+    key_file: KeyFile = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show what happened to a cycle, the oldest first: who said go, what a gate found.
+
+    Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the learning process cannot be reached.
+    """
+    found = ask(learning, key_file, lambda asked: asked.loops.log(name))
+    rows = ((moment(one.at), one.words) for one in found)
+    show(found, output, lambda out: grid(out, f"History of {name}", ("at", "what"), rows))
+
+
 def _draw(out: "Console", loop: "Loop") -> None:
     from cloud.cli.loop_drawing import draw, loop_line, marks_for, triggers_text
     from cloud.cli.rollout_words import percent, span

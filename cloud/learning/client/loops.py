@@ -3,6 +3,7 @@
 from typing import Final
 
 from cloud.fleet.client.reading import many, one, read
+from cloud.learning.client.pages import CycleLine
 from cloud.learning.client.settings import LearningClientSettings
 from cloud.learning.documents import Cycle, Decision, FeatureCheck, Loop, LoopSettings, Refit
 from cloud.registry.client.answers import parsed
@@ -64,6 +65,10 @@ class Loops:
         query = {"revision": seen, "wait_s": None if seen is None else self._settings.wait_s}
         answer = await self._connection.call("GET", path, query=query)
         return read(Cycle, parsed(answer, path, "learning process"), path)
+
+    async def log(self, cycle: str) -> list[CycleLine]:
+        """What happened to it, the oldest first."""
+        return await many(self._connection, CycleLine, "lines", f"{_cycle(cycle)}/log")
 
     async def decide(self, cycle: str, decision: Decision, revision: int | None = None) -> Cycle:
         """A person's word. `Conflict` when the cycle has moved on since `revision`."""

@@ -18,6 +18,13 @@ class SamplePage(Page):
     """`after` of the next page; None: this is the last."""
 
 
+class CycleLine(Page):
+    """What happened to a cycle, and when."""
+
+    at: float
+    words: str
+
+
 class JobPage(Page):
     jobs: tuple[Job, ...]
     next: str | None = None

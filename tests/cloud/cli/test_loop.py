@@ -161,6 +161,7 @@ def test_loops_are_listed_shown_and_deleted(wire: WireLearning) -> None:
     shown = wire.run("loop", "show", "fashion-edge").out
     assert all(part in shown for part in ("asks you", "approve, release", HASH[:16], "one"))
     assert "fashion-edge-1" in wire.run("loop", "cycles", "fashion-edge").out
+    assert "fashion-edge-1 began" in wire.run("loop", "history", "fashion-edge-1").out
     assert wire.run("loop", "delete", "fashion-edge").code == 2
     assert wire.run("loop", "delete", "fashion-edge", "--yes").code == 0
     assert "none" in wire.run("loop", "list").out

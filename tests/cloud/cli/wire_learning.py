@@ -191,6 +191,8 @@ class WireLearning:
                 if "wait_s" in query:
                     self.on_long_poll(self)
                 return _tree(self._cycle(name))
+            case ["GET", "cycles", name, "log"]:
+                return {"lines": [{"at": NOW, "words": f"{name} began"}]}
             case ["POST", "cycles", name, "decide"]:
                 found = self._cycle(name)
                 phase = Phase.STOPPED if body["verb"] == "stop" else Phase.RELEASING

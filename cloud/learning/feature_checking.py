@@ -5,6 +5,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from typing import Annotated, Protocol
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from shared.config import Count, Positive, Section
 from shared.engines.engine import OpenOptions
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
 from shared.errors import Conflict, HybridgeError, Unknown
+from shared.ids import SampleId
 from shared.wire.envelope import Payload
 from shared.wire.pixels import Decoder
 
@@ -43,30 +45,33 @@ class FeatureChecks(Section):
     """Of a probability, between the fp32 graph and what is served. Default: int8 differs by 0.05."""
 
 
-class Payloads(SamplePages, Protocol):
+class Samples(SamplePages, Protocol):
     """The feedback store."""
 
-    def tensor(self, device: str, sample: str) -> NDArray[np.generic]:
+    def tensor(self, device: str, sample: SampleId) -> NDArray[np.uint8]:
         """As training reads it."""
         ...
 
-    def payload(self, device: str, sample: str) -> Payload:
-        """As it came over the wire."""
-        ...
+
+class Wire(Protocol):
+    """What came."""
+
+    def payload(self, device: str, sample: str) -> Payload: ...
 
 
 class FeatureChecking:
     def __init__(
         self,
         store: LoopStore,
-        feedback: Payloads,
+        feedback: Samples,
+        wire: Wire,
         models: Models,
         served: Served | None,
         settings: FeatureChecks,
         metrics: LearningMetrics,
         now: Callable[[], float],
     ) -> None:
-        self._store, self._feedback, self._models = store, feedback, models
+        self._store, self._feedback, self._models, self._wire = store, feedback, models, wire
         self._served, self._settings, self._metrics, self._now = served, settings, metrics, now
         self._one = asyncio.Lock()  # each holds tensors and a graph
 
@@ -136,9 +141,11 @@ class FeatureChecking:
     ) -> tuple[list[NDArray[np.generic]], list[NDArray[np.generic]]]:
         """Raises `Conflict` where they are not of one shape, as the graph takes them."""
         decoder = Decoder((bundle.dictionary,) if bundle.dictionary else ())
-        training = [self._feedback.tensor(one.device, one.id) for one in samples]
+        training: list[NDArray[np.generic]] = [
+            self._feedback.tensor(one.device, SampleId(UUID(one.id))) for one in samples
+        ]
         serving: list[NDArray[np.generic]] = [
-            decoder.decode(self._feedback.payload(one.device, one.id)) for one in samples
+            decoder.decode(self._wire.payload(one.device, one.id)) for one in samples
         ]
         wanted = bundle.manifest.inputs[0]
         for one in training:

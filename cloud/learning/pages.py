@@ -6,32 +6,25 @@ from typing import Protocol
 from cloud.feedback.documents import FeedbackSample, SampleQuery
 
 
-class Page(Protocol):
-    """Of samples, the newest first."""
-
-    @property
-    def samples(self) -> tuple[FeedbackSample, ...]: ...
-
-    @property
-    def next(self) -> str | None: ...
-
-
 class SamplePages(Protocol):
     """The feedback store."""
 
-    def samples(self, query: SampleQuery, after: str | None, limit: int) -> Page: ...
+    def samples(
+        self, query: SampleQuery, after: int | None = None, limit: int = 100
+    ) -> tuple[list[FeedbackSample], int | None]:
+        """The newest first, and what to ask for `after`; None: there are no more."""
+        ...
 
 
 def all_samples(
     pages: SamplePages, query: SampleQuery, step: int, at_most: int
 ) -> Iterator[FeedbackSample]:
     """The newest first, `step` of them at a time."""
-    after: str | None = None
+    after: int | None = None
     left = at_most
     while left > 0:
-        page = pages.samples(query, after, min(step, left))
-        yield from page.samples
-        left -= len(page.samples)
-        if page.next is None or not page.samples:
+        samples, after = pages.samples(query, after, min(step, left))
+        yield from samples
+        left -= len(samples)
+        if after is None or not samples:
             return
-        after = page.next

@@ -8,14 +8,14 @@ from typing import Annotated, Final, Protocol
 
 from pydantic import Field
 
+from cloud.feedback.answers import AnswerRows
 from cloud.feedback.documents import SampleQuery
 from cloud.fleet.client.client import FleetClient
 from cloud.fleet.documents import Profile
 from cloud.learning.documents import LoopSettings, Refit
 from cloud.learning.models import Models
 from cloud.learning.neighbours import fleet_at
-from cloud.learning.pages import SamplePages, all_samples
-from cloud.learning.refit import Seen, fit, seen
+from cloud.learning.refit import fit
 from cloud.learning.settings import LearningFleet
 from cloud.learning.store.loops import LoopStore
 from cloud.rollouts.documents import ProfileSubject, RolloutStatus
@@ -40,8 +40,12 @@ class Refits(Section):
     """Samples that came within it. Default: a week has every kind of day."""
     samples_max: Annotated[Count, Field(le=1_000_000)] = 50_000
     """That are read, the newest first."""
-    samples_step: Annotated[Count, Field(le=10_000)] = 1000
-    """Of one page."""
+
+
+class Answers(Protocol):
+    """The feedback store."""
+
+    def answers(self, query: SampleQuery, rows_max: int) -> AnswerRows: ...
 
 
 class Versions(Protocol):
@@ -54,7 +58,7 @@ class Refitting:
     def __init__(
         self,
         store: LoopStore,
-        pages: SamplePages,
+        answers: Answers,
         versions: Versions,
         models: Models,
         fleet: LearningFleet | None,
@@ -63,7 +67,7 @@ class Refitting:
         now: Callable[[], float],
     ) -> None:  # fmt: skip
         """`look_s`: between two looks at whether a loop's `refit_every_s` is over."""
-        self._store, self._pages, self._versions, self._models = store, pages, versions, models
+        self._store, self._answers, self._versions, self._models = store, answers, versions, models
         self._fleet, self._settings, self._look_s, self._now = fleet, settings, look_s, now
 
     async def fitted(self, model: str) -> Refit:
@@ -117,24 +121,21 @@ class Refitting:
             await asyncio.to_thread(self._store.put_refit, loop.model, self._now())
 
     async def _fit(self, loop: LoopSettings, profile: ProfileSettings | None) -> Refit:
-        model, settings = loop.model, self._settings
+        model = loop.model
         version = await self._versions.current(model)
         if version is None:
             raise Unknown(f"{model} has no released version")
         before = await self._before(model, version, profile)
-        query = SampleQuery(model=model, version=version, since=self._now() - settings.window_s)
-        return await asyncio.to_thread(self._fit_now, query, before)
+        return await asyncio.to_thread(self._fit_now, model, version, before)
 
-    def _fit_now(self, query: SampleQuery, before: float) -> Refit:
+    def _fit_now(self, model: str, version: str, before: float) -> Refit:
         settings = self._settings
-        samples = all_samples(self._pages, query, settings.samples_step, settings.samples_max)
-        rows = [row for row in map(seen, samples) if isinstance(row, Seen)]
+        query = SampleQuery(model=model, version=version, since=self._now() - settings.window_s)
+        rows = self._answers.answers(query, settings.samples_max)
         found = fit(rows, settings.epsilon, settings.delta)
-        assert query.model is not None
-        assert query.version is not None
         return Refit(
-            model=query.model, version=query.version, confidence_min=found.confidence_min,
-            before=before, epsilon=settings.epsilon, delta=settings.delta, samples=found.samples,
+            model=model, version=version, confidence_min=found.confidence_min, before=before,
+            epsilon=settings.epsilon, delta=settings.delta, samples=found.samples,
             escalated_share=found.escalated_share, words=found.words,
         )  # fmt: skip
 

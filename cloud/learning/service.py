@@ -22,7 +22,7 @@ from cloud.gateway.gateway import Gateway
 from cloud.learning.api.app import LearningServer
 from cloud.learning.config import LearningConfig
 from cloud.learning.feature_checking import FeatureChecking
-from cloud.learning.known import FleetSites, KnownDictionaries
+from cloud.learning.known import KnownDictionaries
 from cloud.learning.loop.changes import Changes
 from cloud.learning.loop.desk import LoopDesk
 from cloud.learning.loop.driver import LoopDriver
@@ -34,8 +34,10 @@ from cloud.learning.loop.version_hand import VersionHand
 from cloud.learning.metrics import LearningMetrics
 from cloud.learning.models import Models
 from cloud.learning.parts import Parts
+from cloud.learning.payloads import Payloads
 from cloud.learning.refitting import Refitting
 from cloud.learning.serving import Served
+from cloud.learning.shared_blobs import DataSetBlobs, named_by_jobs
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.training.queue.queue import JobQueue
 from cloud.training.store.blobs import open_blobs
@@ -84,10 +86,10 @@ class LearningService:
         except OSError as error:
             raise Unavailable(f"state_dir {config.state_dir}: {error.strerror}") from error
         with _alone(config.state_dir / "learning.lock"):
-            async with self._databases() as (feedback, learning):
-                return await self._serve(feedback, learning)
+            async with self._databases() as (wire, learning):
+                return await self._serve(wire, learning)
 
-    async def _serve(self, database: FeedbackDatabase, learning: LearningDatabase) -> bool:
+    async def _serve(self, wire: Payloads, learning: LearningDatabase) -> bool:
         config, now, counts = self._config, self._now, CollectorRegistry()
         metrics = LearningMetrics(counts)
         gateway = self._gateway = Gateway(config.gateway, GatewayCounts(counts))
@@ -101,8 +103,13 @@ class LearningService:
         )
         known = KnownDictionaries(models, config.registry, store, config.models)
         feedback = FeedbackStore(
-            database, config.feedback, blobs, known, FleetSites(config.fleet), now
+            config.feedback,
+            config.feedback_url,
+            DataSetBlobs(blobs, named_by_jobs(learning)),
+            known,
         )
+        await asyncio.to_thread(feedback.open)
+        await known.look()
         queue = JobQueue(learning, config.training, blobs, now)
         tracking = Tracking(learning)
         versions = VersionHand(config.registry)
@@ -117,7 +124,9 @@ class LearningService:
             config.loops.trigger_s, now,
         )  # fmt: skip
         served = None if config.serving is None else Served(config.serving)
-        checking = FeatureChecking(store, feedback, models, served, config.checks, metrics, now)
+        checking = FeatureChecking(
+            store, feedback, wire, models, served, config.checks, metrics, now
+        )
         parts = Parts(
             config.name, feedback, blobs, queue, tracking,
             LoopDesk(store, driver, changes, now), refitting, checking, metrics, now,
@@ -152,15 +161,14 @@ class LearningService:
         return True
 
     @contextlib.asynccontextmanager
-    async def _databases(self) -> AsyncIterator[tuple[FeedbackDatabase, LearningDatabase]]:
-        feedback = FeedbackDatabase(self._config.feedback_url)
+    async def _databases(self) -> AsyncIterator[tuple[Payloads, LearningDatabase]]:
+        wire = Payloads(FeedbackDatabase(self._config.feedback_url))
         learning = LearningDatabase(self._config.training_url)
         try:
-            await asyncio.to_thread(feedback.open)
             await asyncio.to_thread(learning.open, MIGRATIONS)
-            yield feedback, learning
+            yield wire, learning
         finally:
-            await asyncio.to_thread(feedback.close)
+            await asyncio.to_thread(wire.close)
             await asyncio.to_thread(learning.close)
 
 

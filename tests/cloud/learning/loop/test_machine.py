@@ -223,9 +223,7 @@ def test_a_rollout_that_went_back_ends_the_cycle_with_its_words() -> None:
 
 def test_an_alarm_on_the_new_version_undoes_the_rollout() -> None:
     record = told(until("watch_rollout"), e.RolloutSeen(RolloutStatus.RUNNING, alarms=(ALARM,)))
-    assert record.doing == c.Undo(
-        rollout="r-1", why="alarm on fashion-edge 1.0.1: 40% right"
-    )
+    assert record.doing == c.Undo(rollout="r-1", why="alarm on fashion-edge 1.0.1: 40% right")
     assert told(record, e.CleanedUp("r-1 is being undone")).cycle.phase is Phase.FAILED
 
 

@@ -32,6 +32,8 @@ class Order(Document):
     """Folder or `.npz` of the base data; None: the recipe needs none."""
     threads: Annotated[int, Field(ge=1)] = 1
     processes: Annotated[int, Field(ge=1)] = 1
+    engine: Literal["local", "ray"] = "local"
+    """Where `processes` run: here, or over the Ray cluster that `RAY_ADDRESS` names."""
     checkpoint_s: Annotated[float, Field(gt=0)] = 30.0
     """Between two checkpoints at most, beside one at the end of each epoch."""
     checkpoints_kept: Annotated[int, Field(ge=1)] = 2

@@ -26,7 +26,7 @@ _VALUES_MAX = 4096  # of one sample: every n-th row of a large one says the same
 _CHANNELS_MAX = 4  # a last axis this short holds the colours of a pixel, and neighbours are pixels
 _FOLD = 64  # values a row, of one row that is too long to be looked at whole
 _THIN_FROM, _THIN = 512, 3  # a percentile of so many values needs but every third
-_ONES = np.ones(2 * _VALUES_MAX, np.float32)
+_UINT8 = np.dtype(np.uint8)
 
 
 def input_features(tensor: NDArray[np.uint8]) -> Features:
@@ -36,7 +36,7 @@ def input_features(tensor: NDArray[np.uint8]) -> Features:
     """
     if tensor.size == 0:
         return 0.0, 0.0, 0.0, 0.0
-    if tensor.dtype == np.uint8:
+    if tensor.dtype == _UINT8:
         return _features(tensor)
     with np.errstate(all="ignore"):
         return _features(tensor)
@@ -48,38 +48,45 @@ def nothing_to_see(features: Features) -> bool:
 
 
 def _features(tensor: NDArray[np.uint8]) -> Features:
-    width, step, every = _plan(tensor.shape)
-    if every > 1:
-        whole = tensor.reshape(-1)
-        flat = whole[: whole.size // width * width].reshape(-1, width)[::every].reshape(-1)
-    else:
-        flat = tensor.reshape(-1)
+    plan = _plan(tensor.shape)
+    width, step, every, size, pairs, ones, inside = plan
+    flat = tensor.reshape(-1)
+    if every > 1 or flat.size != size:
+        flat = flat[: flat.size // width * width].reshape(-1, width)[::every].reshape(-1)
     values = flat.astype(np.float32)
-    size = values.size
-    mean = float(values.dot(_ONES[:size])) / size
+    mean = float(values.dot(ones)) / size
     variance = max(float(values.dot(values)) / size - mean * mean, 0.0)
     thin = flat[::_THIN].copy() if size >= _THIN_FROM else flat.copy()
     tenth = thin.size // 10
     thin.partition(tenth)
-    if size <= step:
-        return mean, variance**0.5, float(thin[tenth]), 0.0
+    low = float(thin[tenth])
+    if not pairs:
+        return mean, variance**0.5, low, 0.0
     across = values[step:] - values[:-step]
-    for last in range(width - step, width):
-        across[last::width] = 0  # from the end of a row to the beginning of the next
     np.abs(across, out=across)
-    pairs = size // width * (width - step)
-    detail = float(across.dot(_ONES[: across.size])) / max(pairs, 1)
-    return mean, variance**0.5, float(thin[tenth]), detail
+    return mean, variance**0.5, low, float(across.dot(inside)) / pairs
 
 
-@lru_cache(maxsize=64)
-def _plan(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Values a row; how far neighbours are apart; every how many-th row is looked at."""
+_Plan = tuple[int, int, int, int, int, NDArray[np.float32], NDArray[np.float32]]
+
+
+@lru_cache(maxsize=16)
+def _plan(shape: tuple[int, ...]) -> _Plan:
+    """Of the inputs of this shape: values a row, how far neighbours are apart, every how many-th row
+    is looked at, how many values that makes, and pairs of neighbours; ones for all of the values, and
+    for those that have a neighbour in their row.
+    """
     step = 1
     width = shape[-1] if shape else 1
     if len(shape) > 2 and width <= _CHANNELS_MAX:
         step, width = width, width * shape[-2]
-    size = math.prod(shape)
+    whole = math.prod(shape)
     if width > _VALUES_MAX:
         width = _FOLD * step
-    return width, step, -(-size // _VALUES_MAX)
+    every = -(-whole // _VALUES_MAX)
+    rows = -(-(whole // width) // every)
+    inside = np.zeros((rows, width), np.float32)
+    inside[:, : width - step] = 1
+    size = rows * width
+    ones = np.ones(size, np.float32)
+    return width, step, every, size, int(inside.sum()), ones, inside.reshape(-1)[: size - step]

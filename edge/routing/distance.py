@@ -18,8 +18,9 @@ class Distance:
     def __init__(self, feature: Feature) -> None:
         counts = feature.sketch.counts
         self.feature = feature
-        self._group_of, shares = _groups(counts)
-        self._shares = [share / max(sum(counts), 1) for share in shares]
+        ends, sums = _groups(counts)
+        self._ends = [feature.first + end for end in ends]
+        self._shares = [share / max(sum(counts), 1) for share in sums]
 
     @property
     def says_something(self) -> bool:
@@ -27,29 +28,35 @@ class Distance:
         return len(self._shares) > 1
 
     def between(self, earlier: Sequence[int], later: Sequence[int], samples_min: int) -> float:
-        """Of what the cells of a sketching gained between two moments; 0 for fewer samples."""
-        observed = [0] * len(self._shares)
-        gained = zip(self.feature.of(earlier), self.feature.of(later), strict=True)
-        for group, (before, after) in zip(self._group_of, gained, strict=True):
-            observed[group] += after - before
-        samples = sum(observed)
-        if samples < samples_min:
+        """Of what was counted between two moments; 0 for fewer samples.
+
+        Both are how many were counted in the cells before each one (`itertools.accumulate`).
+        """
+        first = self.feature.first
+        below = before = later[first] - earlier[first]
+        squares = 0.0
+        for end, share in zip(self._ends, self._shares, strict=True):
+            reached = later[end] - earlier[end]
+            squares += (reached - below) ** 2 / share
+            below = reached
+        samples = below - before
+        if samples < max(samples_min, 1):
             return 0.0
-        squares = sum(n * n / share for n, share in zip(observed, self._shares, strict=True))
-        return (squares / samples - samples - (len(observed) - 1)) / samples
+        return (squares / samples - samples - (len(self._ends) - 1)) / samples
 
 
 def _groups(counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The group of each bin, and the counts of each group."""
+    """How many bins there are up to the end of each group, and the counts of each."""
     total = sum(counts)
-    group_of, sums, gathered = list[int](), list[int](), 0
-    for count in counts:
-        group_of.append(len(sums))
+    ends, sums, gathered = list[int](), list[int](), 0
+    for end, count in enumerate(counts, 1):
         gathered += count
         if gathered > 0 and gathered >= total * _SHARE_MIN:
+            ends.append(end)
             sums.append(gathered)
             gathered = 0
     if not sums:
-        return [0] * len(counts), [1]
+        return [len(counts)], [1]
+    ends[-1] = len(counts)
     sums[-1] += gathered
-    return [min(group, len(sums) - 1) for group in group_of], sums
+    return ends, sums

@@ -10,6 +10,7 @@ reference. The newest ones together have a score (`distance.py`), which moves th
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,8 @@ class _Moment:
     answers: int
     looked: int
     strays: int
-    cells: list[int]
+    counted: list[int]
+    """Before each cell of the sketching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class NoveltyWatch:
     """Of one version."""
 
     __slots__ = (
-        "_answers", "_budget", "_by_answer", "_by_input", "_moments", "_plain", "_rare", "_settings",
+        "_answers", "_budget", "_by_answer", "_by_input", "_moments", "_pause", "_plain", "_rare", "_settings",
         "_standing", "_strays", "_uncommon", "_until_look", "_until_step", "audit_share", "feature",
         "level", "score", "sketching",
     )  # fmt: skip
@@ -82,7 +84,8 @@ class NoveltyWatch:
         self._by_input = [d for d in map(Distance, of_input) if d.says_something]
         confidences = [f for f in sketching.features if f.name == "confidence"]
         self._by_answer = [d for d in map(Distance, confidences) if d.says_something]
-        self._until_look, self._answers, self._strays = 1, 0, 0
+        self._until_look = self._pause = 1
+        self._answers = self._strays = 0
         self.level: Level = "calm"
         self.audit_share = plain_share
         """In force."""
@@ -100,12 +103,12 @@ class NoveltyWatch:
     def said(self, label: int, confidence: float) -> bool:
         """Count one answer, of a confidence in 0..1; whether its input should be looked at."""
         self.sketching.said(label, confidence)
-        self._answers += 1
         self._until_look -= 1
         return not self._until_look
 
     def look(self, tensor: NDArray[np.uint8], now: float) -> bool:
         """Whether this input is novel. One with nothing in it is not: the cloud knows no more of it."""
+        self._answers += self._pause
         cells = self.sketching.look(tensor)
         novel = False
         if self._settings.on:
@@ -116,7 +119,7 @@ class NoveltyWatch:
             if not self._until_step:
                 self._until_step = self._settings.window_looks // _STEPS
                 self._step(now, tensor.nbytes)
-        self._until_look = 1 if novel or self.level != "calm" else EVERY
+        self._until_look = self._pause = 1 if novel or self.level != "calm" else EVERY
         return novel
 
     def seen(self) -> Seen:
@@ -165,7 +168,7 @@ class NoveltyWatch:
             self._moments[0],
         )
         scores = [
-            (one.between(since.cells, moment.cells, samples // 2), one.feature.name)
+            (one.between(since.counted, moment.counted, samples // 2), one.feature.name)
             for distances, since, samples in (
                 (self._by_input, began, looks), (self._by_answer, earlier, answers),
             )
@@ -191,4 +194,5 @@ class NoveltyWatch:
 
     def _moment(self, now: float) -> _Moment:
         sketching = self.sketching
-        return _Moment(now, self._answers, sketching.looked, self._strays, sketching.cells.copy())
+        counted = list(accumulate(sketching.cells, initial=0))
+        return _Moment(now, self._answers, sketching.looked, self._strays, counted)

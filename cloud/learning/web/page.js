@@ -148,13 +148,13 @@ async function showJobs() {
 
 async function showJob(id) {
   const at = `/v1/jobs/${part(id)}`;
-  const [job, { points }, { lines }] = [
-    await get(at), await get(`${at}/points?limit=1000`), await get(`${at}/logs?limit=1000`),
-  ];
-  const curves = new Map();
-  for (const { metric, step, value } of points) curves.set(metric, [...(curves.get(metric) ?? []), [step, value]]);
+  const [job, { lines }] = [await get(at), await get(`${at}/logs?limit=1000`)];
   const parts = [made("h2", `${job.id}: ${job.state}`), made("p", job.why)];
-  for (const [metric, curve] of curves) if (curve.length > 1) parts.push(plotted(metric, curve));
+  const metrics = job.run === null ? [] : Object.keys((await get(`${at}/run`)).figures).slice(0, 12);
+  for (const metric of metrics) {
+    const { points } = await get(`${at}/points?metric=${part(metric)}&limit=1000`);
+    if (points.length > 1) parts.push(plotted(metric, points.map(({ step, value }) => [step, value])));
+  }
   parts.push(made("pre", lines.slice(-200).map((line) => line.text).join("\n")));
   $("job").replaceChildren(...parts);
 }

@@ -9,6 +9,7 @@ from pydantic import StringConstraints, model_validator
 from cloud.fleet.api.settings import FleetApi
 from cloud.fleet.settings import Devices, Driving, FleetBroker, Identity, Ingest, RegistryAsk
 from cloud.gateway.settings import GatewaySettings
+from cloud.monitoring.drift.settings import DriftSettings
 from cloud.settings_file import checked, read_settings
 from shared.config import Positive, Section
 from shared.errors import Malformed
@@ -32,8 +33,10 @@ class FleetConfig(Section):
     devices: Devices = Devices()
     ingest: Ingest = Ingest()
     driving: Driving = Driving()
+    drift: DriftSettings = DriftSettings()
     registry: RegistryAsk | None = None
-    """None: who makes a rollout gives the manifest's hash himself."""
+    """None: who makes a rollout gives the manifest's hash himself, and drift is looked for without
+    the bundles' references: only in accuracy, missing inputs and silence."""
     identity: Identity | None = None
     drain_s: Positive = 30.0
     """From SIGTERM to a forced end; supervisors kill after 90."""

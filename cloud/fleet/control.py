@@ -7,6 +7,7 @@ from typing import Final, ParamSpec, TypeVar
 from cloud.fleet.api.schemas import ModelSubjectRequest, RolloutRequest
 from cloud.fleet.asks import Asks
 from cloud.fleet.devices import Fleet
+from cloud.fleet.drift.drifting import Drifting
 from cloud.fleet.driving.driver import Driver
 from cloud.fleet.happened import Happened
 from cloud.fleet.publishing import Publishing
@@ -29,6 +30,7 @@ class Control:
         publishing: Publishing,
         released: Released,
         happened: Happened,
+        drifting: Drifting,
         certificates_revoked: Callable[[], None],
         now: Callable[[], float],
     ) -> None:
@@ -39,6 +41,7 @@ class Control:
         self.asks: Final = asks
         self.publishing: Final = publishing
         self.happened: Final = happened
+        self.drifting: Final = drifting
         self.certificates_revoked: Final = certificates_revoked
         self.now: Final = now
         self._released = released

@@ -7,7 +7,7 @@ is counted by reason, and said once a while.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,11 +18,12 @@ from cloud.fleet.driving.driver import Driver
 from cloud.fleet.inbox import Dropped, Inbox, Waiting
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.parsing import Said, bytes_max, said, whose
-from cloud.fleet.passing_on import events, heard
+from cloud.fleet.passing_on import events, heard, reports
 from cloud.fleet.recording import Recorded
 from cloud.fleet.settings import Ingest as Settings
 from shared.errors import Malformed, TooLarge, Unavailable
 from shared.fleet.asking import Told
+from shared.fleet.telemetry import Telemetry
 from shared.logs import OncePer
 from shared.mqtt.link import Delivery
 
@@ -55,13 +56,15 @@ class Ingest:
         wrote: Callable[[], None],
         own_message: Callable[[], None],
         now: Callable[[], float] = time.time,
+        telemetry: Callable[[Iterable[tuple[str, Telemetry]]], None] | None = None,
     ) -> None:
-        """`wrote` is called when there may be a line in the log, `own_message` for the fleet's own
+        """`telemetry` takes what devices report, of those that the fleet knows. `wrote` is called when there may be a line in the log, `own_message` for the fleet's own
         retained message; `now` gives Unix seconds.
         """
         self._fleet, self._driver, self._asks = fleet, driver, asks
         self._settings, self._metrics = settings, metrics
         self._wrote, self._own_message, self._now = wrote, own_message, now
+        self._telemetry = telemetry
         self._inbox = Inbox(
             settings.pending_max, settings.per_device_s, settings.per_device_burst, _RATES_MAX,
             self._dropped,
@@ -189,6 +192,8 @@ class Ingest:
             if self._said.admits(f"stranger {device}", time.monotonic()) is not None:
                 log.warning("device_refused", extra={"device": device, "why": "unknown or revoked"})
         self._driver.feed(events(recorded, batch))
+        if self._telemetry is not None:
+            self._telemetry(reports(recorded, batch))
         if recorded.new:
             self._driver.settle()
         if recorded.new or recorded.quarantined or recorded.returned:

@@ -47,6 +47,13 @@ class FleetMetrics:
         )
         self.rollouts = gauge("rollouts", "Rollouts that run or pause")
         self.orders = counter("orders", "Orders to devices")
+        self.drift_alarms = gauge("drift_alarms", "Alarms of drift that are on")
+        self.drift_devices = gauge("drift_devices", "Devices that are watched for drift")
+        self.drift_look_seconds = seconds("drift_look_seconds", "To look for drift and store it")
+        self.drift_doubts = Counter(
+            "hybridge_fleet_drift_doubts", "Reports that do not count for drift, by reason",
+            ["reason"], registry=registry,
+        )  # fmt: skip
         self.enrolled = counter("enrolled", "Certificates given for a token")
         self.renewed = counter("renewed", "Certificates given for a certificate")
         self.enrolments_refused = counter("enrolments_refused", "Enrolments that were refused")

@@ -27,14 +27,19 @@ def events(recorded: Recorded, batch: Iterable[Said]) -> list[Event]:
     fleet knows.
     """
     found = [event for device, one in recorded.accepted for event in _of(device, one)]
-    found += [
-        Measured(one.device, one.document)
-        for one in batch
-        if isinstance(one.document, Telemetry) and one.device not in recorded.strangers
-    ]
+    found += [Measured(device, telemetry) for device, telemetry in reports(recorded, batch)]
     found += [Removed(device, "quarantined: it comes and goes") for device in recorded.quarantined]
     found += [Returned(device) for device in recorded.returned]
     return found
+
+
+def reports(recorded: Recorded, batch: Iterable[Said]) -> list[tuple[str, Telemetry]]:
+    """Telemetry of those whom the fleet knows."""
+    return [
+        (one.device, one.document)
+        for one in batch
+        if isinstance(one.document, Telemetry) and one.device not in recorded.strangers
+    ]
 
 
 def _of(device: str, one: Heard) -> Iterable[Event]:

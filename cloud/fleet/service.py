@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ from cloud.fleet.certifying import Certifying
 from cloud.fleet.config import FleetConfig
 from cloud.fleet.control import Control
 from cloud.fleet.devices import Fleet
+from cloud.fleet.drift.drifting import Drifting
+from cloud.fleet.drift.keeping import DriftKeeping
+from cloud.fleet.drift.references import References
 from cloud.fleet.driving.driver import Driver
 from cloud.fleet.happened import Happened
 from cloud.fleet.identity.ca import DeviceCa
@@ -76,13 +80,13 @@ class FleetService:
         except OSError as error:
             raise Unavailable(f"state_dir {config.state_dir}: {error.strerror}") from error
         with _alone(config.state_dir / "fleet.lock"):
-            async with self._store() as fleet:
+            async with self._store() as (fleet, keeping):
                 ca = None
                 if config.identity is not None:
                     ca = await asyncio.to_thread(DeviceCa.open, config.identity.ca)
-                return await self._serve(fleet, ca)
+                return await self._serve(fleet, keeping, ca)
 
-    async def _serve(self, fleet: Fleet, ca: DeviceCa | None) -> bool:
+    async def _serve(self, fleet: Fleet, keeping: DriftKeeping, ca: DeviceCa | None) -> bool:
         config, counts = self._config, CollectorRegistry()
         metrics = FleetMetrics(counts)
         gateway = self._gateway = Gateway(config.gateway, GatewayCounts(counts))
@@ -92,9 +96,13 @@ class FleetService:
         )  # fmt: skip
         metrics.rollouts.set_function(lambda: driver.count)
         asks = Asks(publishing.send, config.api.asks_max, config.api.told_s_max)
+        drifting = Drifting(
+            keeping, References(config.registry, random.Random()),  # noqa: S311  spreads retries
+            config.drift, metrics, happened.look, self._now,
+        )  # fmt: skip
         ingest = Ingest(
             fleet, driver, asks, config.ingest, metrics, happened.look, publishing.own_message,
-            self._now,
+            self._now, drifting.feed,
         )  # fmt: skip
 
         def on_up() -> None:
@@ -110,7 +118,7 @@ class FleetService:
         certifying, revoking = self._identity(fleet, ca)
         control = Control(
             config.name, fleet, driver, asks, publishing, Released(config.registry), happened,
-            _nothing if revoking is None else revoking.write_soon, self._now,
+            drifting, _nothing if revoking is None else revoking.write_soon, self._now,
         )  # fmt: skip
         server = FleetServer(control, certifying, gateway, config.api, metrics, counts)
         async with server.listening() as url, asyncio.TaskGroup() as parts:
@@ -122,6 +130,7 @@ class FleetService:
                 aside.append(parts.create_task(revoking.run(), name="revoking"))
             taking = parts.create_task(ingest.run(), name="ingest")
             driving = parts.create_task(driver.run(), name="driver")
+            drifts = parts.create_task(drifting.run(), name="drift")
             publishes = parts.create_task(publishing.run(), name="publishing")
             linked = parts.create_task(link.run(), name="link")
             log.info("listening", extra={"url": url})
@@ -134,13 +143,14 @@ class FleetService:
                     await server.until_quiet()
                     # in the order in which things pass through them
                     for part, ended in (
-                        (ingest, taking), (driver, driving), (publishing, publishes), (link, linked),
+                        (ingest, taking), (driver, driving), (drifting, drifts),
+                        (publishing, publishes), (link, linked),
                     ):  # fmt: skip
                         part.drain()
                         await asyncio.wait([ended])
             except TimeoutError:
                 log.error("drain_cut")  # noqa: TRY400  no trace to show
-                for ended in (taking, driving, publishes, linked):
+                for ended in (taking, driving, drifts, publishes, linked):
                     ended.cancel()
                 return False
             finally:
@@ -158,12 +168,13 @@ class FleetService:
         return certifying, Revoking(certifying, fleet, settings, self._now)
 
     @contextlib.asynccontextmanager
-    async def _store(self) -> AsyncIterator[Fleet]:
+    async def _store(self) -> AsyncIterator[tuple[Fleet, DriftKeeping]]:
         database = FleetDatabase(self._config.store_url)
         try:
             await asyncio.to_thread(database.open)
             with database.owned():
-                yield Fleet(database, self._config.devices)
+                settings = self._config.devices
+                yield Fleet(database, settings), DriftKeeping(database, settings)
         finally:
             await asyncio.to_thread(database.close)
 

@@ -13,6 +13,7 @@ from cloud.api.document_server import DocumentServer
 from cloud.api.routes import Route
 from cloud.fleet.api.checked import PATHS
 from cloud.fleet.api.devices import DeviceRoutes
+from cloud.fleet.api.drift import DriftRoutes
 from cloud.fleet.api.enrolment import EnrolmentRoutes
 from cloud.fleet.api.groups import GroupRoutes
 from cloud.fleet.api.operations import OperationsRoutes
@@ -26,7 +27,7 @@ from cloud.gateway.gateway import Gateway
 
 _TITLE: Final = "Hybridge fleet"
 _ABOUT: Final = (
-    "Devices, groups, profiles, enrolment and rollouts of one region. Errors are problem details "
+    "Devices, groups, profiles, enrolment, rollouts and drift of one region. Errors are problem details "
     "(RFC 9457)."
 )
 
@@ -48,6 +49,7 @@ class FleetServer(DocumentServer):
             yield from EnrolmentRoutes(control, certifying, asking, settings, metrics).routes()
             yield from GroupRoutes(control, asking).routes()
             yield from RolloutRoutes(control, asking, settings, ending).routes()
+            yield from DriftRoutes(control.drifting, asking, settings).routes()
             yield from OperationsRoutes(control, settings, ending, metrics, counts).routes()
 
         super().__init__(

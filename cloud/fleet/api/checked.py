@@ -16,6 +16,7 @@ PATHS: Final = PathRules({
     "number": (r"[1-9][0-9]{0,5}", "a number from 1, as '3'"),
     "token": (r"[a-z0-9]{8,32}", "a token's id, as it was given"),
     "rollout": (r"[a-z0-9][a-z0-9-]{0,79}", "a rollout's id, as it was given"),
+    "alarm": (r"[a-z0-9][a-z0-9-]{0,79}", "an alarm's id, as it was given"),
     "verb": (
         r"(start|pause|resume|approve|skip|abort|undo|retry)",
         "start, pause, resume, approve, skip, abort, undo or retry",

@@ -16,6 +16,7 @@ from cloud.fleet.documents import (
     ProfileRef,
     SelectorText,
 )
+from cloud.monitoring.drift.documents import Alarm
 from cloud.rollouts.documents import DeviceInRollout, ModelSubject, ProfileSubject, RolloutSpec
 from cloud.rollouts.documents import RolloutView as View
 from shared.bundle.manifest import Sha256, Version
@@ -163,6 +164,12 @@ class RolloutDevices(Document):
 
 class Events(Document):
     events: tuple[FleetEvent, ...]
+
+
+class DriftAlarms(Document):
+    alarms: tuple[Alarm, ...]
+    next: str | None
+    """The alarm after which the next page begins."""
 
 
 class PublishAnswer(Document):

@@ -151,3 +151,20 @@ events = Table(
     Index("fleet_events_of_device", "device", "seq"),
     Index("fleet_events_of_rollout", "rollout", "seq"),
 )
+drift_alarms = Table(
+    "fleet_drift_alarms",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("is_on", Boolean, nullable=False),
+    Column("opened_at", Float(53), nullable=False),
+    Column("document", Text, nullable=False),
+    Index("fleet_drift_alarms_in_order", "opened_at", "id"),
+    Index("fleet_drift_alarms_on", "opened_at", sqlite_where=text("is_on = 1"),
+          postgresql_where=text("is_on")),
+)  # fmt: skip
+drift_record = Table(
+    "fleet_drift_record",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # there is one
+    Column("document", Text, nullable=False),
+)

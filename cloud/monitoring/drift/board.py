@@ -39,6 +39,13 @@ class Board:
         """It has left the fleet; `tidy` ends its alarms."""
         self._left.add(device)
 
+    def replace(self, alarms: Iterable[Alarm]) -> None:
+        """These are on, and no others."""
+        for key in self.alarms:
+            self._gauges.pop(key, None)
+        self.alarms.clear()
+        self.restore(alarms)
+
     def restore(self, alarms: Iterable[Alarm]) -> None:
         """They are on since before: none of them opens twice."""
         for alarm in alarms:

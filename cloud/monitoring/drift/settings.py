@@ -16,7 +16,7 @@ class DriftSettings(Section):
     200, a shift by a third of a standard deviation is seen, and an hour of a quiet camera is enough."""
     samples_min: Annotated[int, Field(ge=20, le=5_000)] = 100
     """A scope of which fewer are known is not looked at."""
-    input_psi: Positive = 0.4
+    input_psi: Positive = 0.33
     """Population stability index of an input feature, from which on it counts as drift. A site that
     sees other classes than the reference reaches 0.24, light that changes by 5 % reaches 0.2; the
     weakest of the six shifts that cameras were tested with is at 1 or more in one feature."""
@@ -24,7 +24,7 @@ class DriftSettings(Section):
     """The same for confidence, which classes and light hardly move (0.14): Siddiqi's bound."""
     class_psi: Positive = 0.8
     """The same for predicted classes: a site that sees three classes in four reaches 0.6."""
-    device_times: Annotated[float, Field(ge=1)] = 1.5
+    device_times: Annotated[float, Field(ge=1)] = 1.6
     """A single device is held to so many times these bounds: what it looks at is less mixed."""
     missing_share: Annotated[float, Field(gt=0, le=1)] = 0.05
     """Inputs without anything in them, from which on it is an alarm."""

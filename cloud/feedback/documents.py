@@ -130,8 +130,9 @@ class DataSetSpec(Document):
     """When `rows_max` binds, strata give evenly, and what small ones lack goes to the others."""
     device_class_share_max: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Of the rows of one class, at most this share from one device where three or more devices have
-    such rows (twice an even part, where they are so few that this is more): one that is broken, or
-    hostile, cannot teach a class by itself. What is over it is dropped, and the device named."""
+    such rows (one and a half even parts, where they are so few that this is more): one that is
+    broken, or hostile, cannot teach a class by itself. What is over it is dropped, and the device
+    named."""
     holdout_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     """Kept from training, to measure on: chosen by a hash of the sample's id, so that a sample never
     changes sides from one data set to the next."""

@@ -15,7 +15,6 @@ from cloud.store.totals import Change
 
 _ROWS: Final = 512  # looked at together: a statement of some milliseconds
 _REACH: Final = 50_000  # rows passed in search of one device's: ten milliseconds
-_KEPT: Final = 16  # evictions for which the list of the biggest devices stands
 _of = feedback.c
 
 
@@ -33,8 +32,6 @@ class Evictor:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._passed: dict[str, int] = {}  # device -> it has no row up to this one
-        self._over: list[tuple[str, int]] = []
-        self._age = 0
 
     def evict(self, connection: sa.Connection, rows: int, size: int, change: Change) -> int:
         """Delete what is over the bounds; how many rows that was. `change` learns of it.
@@ -43,7 +40,7 @@ class Evictor:
         """
         evicted = 0
         while rows > self._bounds.rows_max or size > self._bounds.bytes_max:
-            going = self._next(connection, rows, size)
+            going = self._next(connection, rows, size, change)
             if not going:
                 break
             for _, device, row_bytes in going:
@@ -52,19 +49,17 @@ class Evictor:
             evicted += len(going)
         return evicted
 
-    def _next(self, connection: sa.Connection, rows: int, size: int) -> list[tuple[int, str, int]]:
+    def _next(
+        self, connection: sa.Connection, rows: int, size: int, change: Change
+    ) -> list[tuple[int, str, int]]:
         """Delete some; number, device and bytes of each."""
         by_rows = rows > self._bounds.rows_max
-        for device, allowance in self._devices_over(connection, by_rows=by_rows):
+        for device, allowance in self._devices_over(connection, change, by_rows=by_rows):
             if going := self._cut(self._oldest_of(connection, device, allowance), rows, size):
                 numbers = [seq for seq, _, _ in going]
                 connection.execute(sa.delete(labels).where(labels.c.sample_seq.in_(numbers)))
                 connection.execute(sa.delete(feedback).where(_of.seq.in_(numbers)))
                 self._passed[device] = numbers[-1]
-                self._over = [
-                    (name, over - len(going) if name == device else over)
-                    for name, over in self._over
-                ]
                 return going
         query = sa.select(_of.seq, _of.device, _of.row_bytes).order_by(_of.seq).limit(_ROWS)
         going = self._cut([tuple(row) for row in connection.execute(query)], rows, size)
@@ -83,21 +78,21 @@ class Evictor:
             rows, size = rows - 1, size - row_bytes
         return oldest
 
-    def _devices_over(self, connection: sa.Connection, *, by_rows: bool) -> list[tuple[str, int]]:
+    def _devices_over(
+        self, connection: sa.Connection, change: Change, *, by_rows: bool
+    ) -> list[tuple[str, int]]:
         """Devices above their share, and how many rows each may lose now."""
-        self._age -= 1
-        if self._age <= 0:
-            bounds = self._bounds
-            share = bounds.device_rows_share_max
-            allowed = int((bounds.rows_max if by_rows else bounds.bytes_max) * share)
-            self._over = [
-                (device, has - allowed if by_rows else _ROWS)
-                for device, has in totals.most(connection, by_rows=by_rows)
-                if has > allowed
-            ]
-            self._age = _KEPT
-            self._passed = {d: at for d, at in self._passed.items() if d in dict(self._over)}
-        return [(device, over) for device, over in self._over if over > 0]
+        share = self._bounds.device_rows_share_max
+        allowed = int((self._bounds.rows_max if by_rows else self._bounds.bytes_max) * share)
+        more = change.rows if by_rows else change.bytes
+        has = {device: 0 for device in more if device != totals.ALL}
+        has |= dict(totals.most(connection, by_rows=by_rows))
+        over = sorted(
+            ((device, stored + more[device] - allowed) for device, stored in has.items()),
+            key=lambda one: (-one[1], one[0]),
+        )
+        self._passed = {d: at for d, at in self._passed.items() if d in has}
+        return [(device, most if by_rows else _ROWS) for device, most in over if most > 0]
 
     def _oldest_of(
         self, connection: sa.Connection, device: str, count: int

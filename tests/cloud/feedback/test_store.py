@@ -215,7 +215,7 @@ def test_what_cannot_be_read_is_counted_and_not_fatal(url, tmp_path):
 
 
 def test_a_device_that_floods_a_class_is_capped_and_named(here):
-    honest = [row(n, device=f"cam-{n % 9}", label=n % 3) for n in range(270)]
+    honest = [row(n, device=f"cam-{n // 3 % 9}", label=n % 3) for n in range(270)]
     flood = [row(1000 + n, device="poison", label=2) for n in range(600)]
     here.write(*honest, *flood)
     made = here.store.build("mine", DataSetSpec(model=MODEL), "ada", NOW)

@@ -1,0 +1,1 @@
+"""Routes of the feedback store: samples and their labels, data sets."""

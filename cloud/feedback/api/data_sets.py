@@ -1,0 +1,120 @@
+"""Routes: data sets that are made of the feedback store."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from cloud.api.asking import QUERY, Asking, actor_of
+from cloud.api.middleware import caller_of
+from cloud.api.routes import Query, Route, document, done
+from cloud.api.turns import Turns
+from cloud.feedback.api import schemas
+from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion
+from cloud.feedback.store import FeedbackStore
+from cloud.gateway.roles import Role
+from shared.errors import Malformed
+
+_OK, _MISSING, _CONFLICT = HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
+_BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS
+_PATH: Final = "/v1/data-sets/{name}"
+_ONE: Final = _PATH + "/{number}"
+_COMMENT_MAX: Final = 500
+_PLANS_MAX: Final = 2
+"""Each looks through every sample of a model, a second or two of a core."""
+_FILES_MAX: Final = 4
+"""Each in memory while it is sent."""
+
+
+class DataSetRoutes:
+    def __init__(self, store: FeedbackStore, asking: Asking, now: Callable[[], float]) -> None:
+        """`now` gives Unix seconds."""
+        self._store, self._asking, self._now = store, asking, now
+        self._plans, self._files = Turns("plans", _PLANS_MAX), Turns("files", _FILES_MAX)
+
+    def routes(self) -> Iterator[Route]:
+        yield Route(
+            "GET", "/v1/data-sets", self._list, "Every version of every data set", Role.VIEWER,
+            {_OK: schemas.DataSets},
+        )  # fmt: skip
+        yield Route(
+            "POST", "/v1/data-sets/plan", self._plan, "What a data set would hold; makes nothing",
+            Role.TRAINER, {_OK: DataSetPlan}, takes=DataSetSpec, problems=(_BUSY,),
+        )  # fmt: skip
+        yield Route(
+            "POST", _PATH, self._build,
+            "Make a data set's next version; where nothing has changed, it is the present one",
+            Role.TRAINER, {_OK: DataSetVersion}, takes=DataSetSpec,
+            problems=(_CONFLICT, _BUSY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+        )  # fmt: skip
+        yield Route(
+            "GET", _PATH, self._newest, "A data set's newest version", Role.VIEWER,
+            {_OK: DataSetVersion}, problems=(_MISSING,),
+        )  # fmt: skip
+        yield Route(
+            "GET", _ONE, self._get, "One version of a data set", Role.VIEWER,
+            {_OK: DataSetVersion}, problems=(_MISSING,),
+        )  # fmt: skip
+        yield Route(
+            "GET", _ONE + "/file", self._file, "Its samples, as a zip of NPY files (.npz)",
+            Role.TRAINER, {_OK: "application/octet-stream"}, problems=(_MISSING, _BUSY),
+        )  # fmt: skip
+        yield Route(
+            "DELETE", _ONE, self._delete, "Forget a version, and its file where no other has it",
+            Role.OPERATOR, {HTTPStatus.NO_CONTENT: ""}, problems=(_MISSING,),
+            queries=(Query("comment"),),
+        )  # fmt: skip
+
+    async def _list(self, _: web.Request) -> web.Response:
+        found = await asyncio.to_thread(self._store.data_sets)
+        return document(schemas.DataSets(data_sets=tuple(found)))
+
+    async def _plan(self, request: web.Request) -> web.Response:
+        spec = await self._asking.read(request, DataSetSpec)
+        with self._plans.one(caller_of(request)):
+            return document(await asyncio.to_thread(self._store.plan, spec))
+
+    async def _build(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name == "plan":
+            raise Malformed("a data set cannot be named plan: that is what plans are asked by")
+        spec = await self._asking.read(request, DataSetSpec)
+        made = await asyncio.to_thread(
+            self._store.build, name, spec, actor_of(request), self._now()
+        )
+        return document(made)
+
+    async def _newest(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        return document(await asyncio.to_thread(self._store.data_set, name))
+
+    async def _get(self, request: web.Request) -> web.Response:
+        return document(await asyncio.to_thread(self._store.data_set, *_named(request)))
+
+    async def _file(self, request: web.Request) -> web.Response:
+        with self._files.one(caller_of(request)):
+            made = await asyncio.to_thread(self._store.data_set, *_named(request))
+            content = await asyncio.to_thread(self._store.content, made.sha256)
+            name = f"{made.name}-{made.number}.npz"
+            return web.Response(
+                body=content, content_type="application/octet-stream",
+                headers={
+                    "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+                    "Content-Disposition": f'attachment; filename="{name}"',
+                },
+            )  # fmt: skip
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        comment = request[QUERY].get("comment", "")
+        if len(comment) > _COMMENT_MAX:
+            raise Malformed(f"comment: {len(comment)} characters; at most {_COMMENT_MAX}")
+        await asyncio.to_thread(
+            self._store.delete_data_set, *_named(request), actor_of(request), self._now(), comment
+        )
+        return done()
+
+
+def _named(request: web.Request) -> tuple[str, int]:
+    return request.match_info["name"], int(request.match_info["number"])

@@ -1,0 +1,24 @@
+"""The documents of the API beside those of the store: what is asked, and lists of what is given."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cloud.feedback.documents import DataSetVersion, Document, FeedbackSample, Words
+
+
+class SampleList(Document):
+    samples: tuple[FeedbackSample, ...]
+    next: str | None
+    """`after` of the next page; None: this is the last."""
+
+
+class LabelRequest(Document):
+    label: Annotated[int, Field(ge=0, le=65_535)]
+    """A class of the sample's model, from 0."""
+    comment: Words = ""
+
+
+class DataSets(Document):
+    data_sets: tuple[DataSetVersion, ...]
+    """By name and number."""

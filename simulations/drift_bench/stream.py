@@ -15,6 +15,7 @@ from cloud.monitoring.drift.documents import Alarm, Kind
 from cloud.monitoring.drift.opened import Opened
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.watch import Watch
+from edge.routing.novelty import EVERY
 from shared.fleet.telemetry import Sketches, Tally, Telemetry
 from simulations.drift_bench.material import LIGHT, Material, light
 
@@ -28,6 +29,10 @@ BEFORE: Final = 12
 SAMPLES_BEFORE: Final = 40.0
 """Reports of each device until drift begins, longer ones: every window is full then."""
 AFTER_MAX: Final = 60
+UNSEEN: Final = ("rotate 20 deg",)
+NOTICED: Final = 20
+"""A device looks at one input in four, and at each one from so many strange ones on; it does not see
+by itself what leaves inputs nearly as they are."""
 DAY_S: Final = 86_400.0
 Where = Literal["a device", "half a group", "a group", "half the fleet", "the fleet"]
 _SITE: Final = 5.0
@@ -62,13 +67,17 @@ class _Camera:
     by_night: NDArray[np.float64]
     row: NDArray[np.int64]
     samples: int = 0
+    looked: int = 0
     sequence: int = 0
+    strange: int = 0
+    """Inputs unlike the reference."""
 
 
 class Fleet:
     def __init__(self, material: Material, seed: int, settings: DriftSettings) -> None:
         self._material = material
         self._rng = np.random.default_rng(seed)
+        self._answers = np.asarray([not one.is_input for one in material.reference.features])
         self._ordered = np.concatenate(material.by_class)
         self._sizes = np.asarray([len(one) for one in material.by_class])
         self._begins = np.cumsum(self._sizes) - self._sizes
@@ -85,9 +94,13 @@ class Fleet:
         proportions = day * camera.classes + (1 - day) * camera.by_night
         lit = light(LIGHT[round(day * (len(LIGHT) - 1))])
         places = self._material.places[lit if shift is None else shift]
-        seen = self._draw(count, proportions)
-        np.add.at(camera.row, places[seen].ravel(), 1)
+        bins = places[self._draw(count, proportions)]
+        camera.strange += 0 if shift in {None, *UNSEEN} else count
+        looked = slice(None) if camera.strange > NOTICED else slice(None, None, EVERY)
+        np.add.at(camera.row, bins[:, self._answers].ravel(), 1)
+        np.add.at(camera.row, bins[looked][:, ~self._answers].ravel(), 1)
         camera.samples += count
+        camera.looked += len(bins[looked])
         camera.sequence += 1
         self.watch.feed(camera.name, camera.group, self._telemetry(camera, now), now)
         return count
@@ -119,7 +132,7 @@ class Fleet:
                 model=reference.model, version=reference.version, samples=camera.samples
             ),
             sketches=Sketches(
-                reference=reference.hash, looked=camera.samples,
+                reference=reference.hash, looked=camera.looked,
                 counts={
                     one.name: tuple(camera.row[one.begin : one.end].tolist())
                     for one in reference.features

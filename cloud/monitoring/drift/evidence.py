@@ -68,7 +68,7 @@ def of_devices(
     limits = np.asarray([times * bound(one.name, settings) for one in reference.features])
     over = (found.psi >= limits).any(axis=1) if limits.size else np.zeros(len(rows), bool)
     over |= rows[:, MISSING] >= settings.missing_share * np.maximum(rows[:, LOOKED], 1.0)
-    counted = _weights(reference, rows) >= settings.samples_min
+    counted = _weights(rows) >= settings.samples_min
     for place in np.flatnonzero(counted).tolist():
         track = tracks[place]
         if over[place] or watched(track):
@@ -85,13 +85,13 @@ def of_groups(
     reference: Reference, tracks: Sequence[GroupTrack], settings: DriftSettings, scopes: int
 ) -> list[Evidence | None]:
     """None: too few samples, or of one device alone where there are others."""
-    parts = [one.window.parts(one.devices, by_looked=bool(reference.features)) for one in tracks]
+    parts = [one.window.parts(one.devices) for one in tracks]
     rows = np.stack([
         one.total if one.devices else np.zeros(reference.width) for one in parts
     ])  # fmt: skip
     found = distances(reference, rows)
     alpha = _alpha(reference, settings, scopes)
-    counted = _weights(reference, rows) >= settings.samples_min
+    counted = _weights(rows) >= settings.samples_min
     result: list[Evidence | None] = []
     for place, (track, part) in enumerate(zip(tracks, parts, strict=True)):
         if not counted[place]:
@@ -115,8 +115,8 @@ def of_fleet(
     least = float(settings.window_samples)
     rows = []
     for track, _ in groups:
-        total = track.window.parts(track.devices, by_looked=bool(reference.features)).total
-        weight = float(_weights(reference, total[None])[0])
+        total = track.window.parts(track.devices).total
+        weight = float(_weights(total[None])[0])
         rows.append(total * min(1.0, least / max(weight, 1.0)))
     row = np.sum(rows, axis=0)
     found = distances(reference, row[None])
@@ -181,7 +181,7 @@ def _evidence(
     readings[Kind.MISSING] = _missing(row, whole, settings, alpha)
     features.sort(key=lambda one: (-one.psi, one.feature))
     return Evidence(
-        int(whole[LOOKED if reference.features else SAMPLES]), readings, tuple(features),
+        int(whole[SAMPLES]), readings, tuple(features),
         _share(whole),
     )  # fmt: skip
 
@@ -215,7 +215,7 @@ def _with_members(
     reference: Reference, seen: Evidence, parts: Parts, settings: DriftSettings
 ) -> Evidence:
     """Which devices drift by themselves, where something does."""
-    counted = _weights(reference, parts.rows) >= min(_PART_MIN, settings.samples_min)
+    counted = _weights(parts.rows) >= min(_PART_MIN, settings.samples_min)
     drifting: list[str] = []
     if any(one.is_over for one in seen.readings.values()):
         found = distances(reference, parts.rows)
@@ -266,10 +266,10 @@ def _alpha(reference: Reference, settings: DriftSettings, scopes: int) -> float:
     return spent(settings, scopes, len(reference.features) + 1)
 
 
-def _weights(reference: Reference, rows: Floats) -> Floats:
+def _weights(rows: Floats) -> Floats:
     if not rows.size:
         return np.zeros(len(rows))
-    return np.asarray(rows[:, LOOKED if reference.features else SAMPLES])
+    return np.asarray(rows[:, SAMPLES])
 
 
 def _share(row: Floats) -> float:

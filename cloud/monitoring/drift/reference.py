@@ -86,7 +86,10 @@ def without(model: str, version: str) -> Reference:
 
 
 def _placed(sketches: Iterable[Sketch]) -> tuple[Feature, ...]:
-    by_name = {one.feature: one for one in sketches if len(one.counts) <= BINS_MAX}
+    by_name: dict[str, Sketch] = {}
+    for one in sketches:  # as devices do
+        if 2 <= len(one.counts) <= BINS_MAX:
+            by_name.setdefault(one.feature, one)
     found: list[Feature] = []
     at = 0
     for name in _KNOWN[:FEATURES_MAX]:

@@ -110,7 +110,7 @@ class Tracks:
         self._doubt(device, counted)
         track.heard_at, track.interval_s = now, telemetry.interval_s
         if counted.increment is not None:
-            self._add(track, counted.increment, reference, now)
+            self._add(track, counted.increment, now)
 
     def forget(self, device: str) -> None:
         """It has left the fleet."""
@@ -210,14 +210,13 @@ class Tracks:
         del self.groups[min(empty)[1]]
         return True
 
-    def _add(self, track: DeviceTrack, new: Increment, reference: Reference, now: float) -> None:
+    def _add(self, track: DeviceTrack, new: Increment, now: float) -> None:
         group = self.groups[track.group, track.of]
-        by_looked = bool(reference.features)
         if new.samples:
             row = fitting(new.row, _ONCE_MAX * self._settings.window_samples)
             least = self._settings.window_samples
-            track.window.add(row, least, by_looked=by_looked)
-            group.window.add(track.name, row, group.devices, by_looked=by_looked)
+            track.window.add(row, least)
+            group.window.add(track.name, row, group.devices)
             track.is_changed = group.is_changed = True
         if new.audits or new.escalated_answered:
             group.audits.add(track.name, new, group.devices)

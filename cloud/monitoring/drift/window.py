@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.monitoring.drift.reference import LOOKED, SAMPLES, Row
+from cloud.monitoring.drift.reference import SAMPLES, Row
 
 SLICES: Final = 3
 PARTS: Final = 5
@@ -32,11 +32,6 @@ def fitting(row: Row, samples_max: int = _ENTRY_MAX) -> Kept:
     return row.astype(np.uint16)
 
 
-def weight(row: NDArray[np.generic], *, by_looked: bool) -> int:
-    """Samples that a row stands for: those that were looked at, where the version has bins."""
-    return int(row[LOOKED if by_looked else SAMPLES])
-
-
 class DeviceWindow:
     """The newest `least` samples or up to half as many more, and the rest of a report."""
 
@@ -46,12 +41,10 @@ class DeviceWindow:
         self._rows = np.zeros((SLICES, width), np.uint16)
         self._at = 0
 
-    def add(self, row: Kept, least: int, *, by_looked: bool) -> None:
-        """A row of at most 10,000 samples."""
+    def add(self, row: Kept, least: int) -> None:
+        """A row of at most 10,000 samples, and a window of at most as many: 16 bits hold both."""
         self._rows[self._at] += row
-        now = self._rows[self._at]
-        is_full = 2 * weight(now, by_looked=by_looked) >= least
-        if is_full or now[SAMPLES] >= 2 * _ENTRY_MAX:  # before 16 bits overflow
+        if 2 * int(self._rows[self._at][SAMPLES]) >= least:
             self._at = (self._at + 1) % SLICES
             self._rows[self._at] = 0
 
@@ -104,9 +97,9 @@ class GroupWindow:
         """Entries."""
         return len(self._entries)
 
-    def add(self, device: str, row: Kept, devices: int, *, by_looked: bool) -> None:
+    def add(self, device: str, row: Kept, devices: int) -> None:
         """`devices`: how many of the group run the version."""
-        entry = _Entry(device, row, weight(row, by_looked=by_looked))
+        entry = _Entry(device, row, int(row[SAMPLES]))
         if not entry.weight:
             return
         part = self.part(devices)
@@ -135,7 +128,7 @@ class GroupWindow:
         for number in list(self._by_device.get(device, ())):
             self._remove(number)
 
-    def parts(self, devices: int, *, by_looked: bool) -> Parts:
+    def parts(self, devices: int) -> Parts:
         """None has more than its part or the median device, whichever is more."""
         names = tuple(self._by_device)
         if not names:
@@ -148,7 +141,7 @@ class GroupWindow:
         weights = np.asarray([self._weights[name] for name in names], np.float64)
         middle = np.quantile(weights, 0.5, method="lower")  # of two, the quieter one
         most = max(float(self.part(devices)), float(middle))
-        samples = int(rows[:, LOOKED if by_looked else SAMPLES].sum())
+        samples = int(rows[:, SAMPLES].sum())
         rows *= np.minimum(1.0, most / np.maximum(weights, 1.0))[:, None]
         return Parts(names, rows, samples)
 

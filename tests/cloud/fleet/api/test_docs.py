@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from random import Random
 
 from prometheus_client import CollectorRegistry
 
@@ -11,6 +12,9 @@ from cloud.fleet.asks import Asks
 from cloud.fleet.config import FleetConfig, parse
 from cloud.fleet.control import Control
 from cloud.fleet.devices import Fleet
+from cloud.fleet.drift.drifting import Drifting
+from cloud.fleet.drift.keeping import DriftKeeping
+from cloud.fleet.drift.references import References
 from cloud.fleet.driving.driver import Driver
 from cloud.fleet.happened import Happened
 from cloud.fleet.metrics import FleetMetrics
@@ -29,9 +33,14 @@ def server() -> FleetServer:
     publishing, happened = Publishing(fleet, metrics), Happened(fleet)
     driver = Driver(fleet, config.driving, metrics, publishing.kick, happened.look)
     asks = Asks(publishing.send, 1, 1.0)
+    drifting = Drifting(
+        DriftKeeping(FleetDatabase("sqlite://"), config.devices), References(None, Random()),
+        config.drift, metrics, happened.look,
+    )  # fmt: skip
     control = Control(
-        "x", fleet, driver, asks, publishing, Released(None), happened, lambda: None, lambda: 0.0
-    )
+        "x", fleet, driver, asks, publishing, Released(None), happened, drifting, lambda: None,
+        lambda: 0.0,
+    )  # fmt: skip
     return FleetServer(control, None, None, FleetApi(), metrics, counts)
 
 

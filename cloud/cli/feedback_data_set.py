@@ -28,12 +28,12 @@ from cloud.cli.learning_completion import feedback_sets
 from cloud.cli.learning_session import CODES, KeyFile, Learning, ask
 from cloud.cli.output import Format, Output, facts, grid, moment, say, show, size
 from cloud.cli.progress import byte_bar
-from cloud.cli.registry_session import DryRun
+from cloud.cli.registry_session import Code, DryRun
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cloud.feedback.documents import DataSetVersion
+    from cloud.feedback.documents import DataSetPlan, DataSetVersion
     from cloud.learning.client.client import LearningClient
 
 data_set = typer.Typer(
@@ -79,8 +79,9 @@ def plan(
         half_life, holdout, seed,
     )  # fmt: skip
     found = ask(learning, key_file, lambda asked: asked.data_sets.plan(wanted))
-    tree = found if isinstance(found, dict) else {"plan": found}
-    show(tree, output, lambda out: _draw_plan(out, f"A data set of {wanted.model}", tree))
+    show(found, output, lambda out: _draw_plan(out, f"A data set of {wanted.model}", found))
+    if found.refused:
+        raise typer.Exit(Code.REFUSED)
 
 
 @data_set.command()
@@ -117,9 +118,13 @@ def build(
     )  # fmt: skip
     if dry_run:
         found = ask(learning, key_file, lambda asked: asked.data_sets.plan(wanted))
-        tree = {"dry_run": True, "would": "build", "data_set": name, "plan": found}
-        plain = found if isinstance(found, dict) else {"plan": found}
-        show(tree, output, lambda out: _draw_plan(out, f"{name} would hold", plain))
+        tree = {
+            "dry_run": True, "would": "build", "data_set": name,
+            "plan": found.model_dump(mode="json"),
+        }  # fmt: skip
+        show(tree, output, lambda out: _draw_plan(out, f"{name} would hold", found))
+        if found.refused:
+            raise typer.Exit(Code.REFUSED)
         return
     made = ask(learning, key_file, lambda asked: asked.data_sets.build(name, wanted))
     show(made, output, lambda out: _draw(out, made))
@@ -186,6 +191,9 @@ def delete(
     name: SetName,
     number: Annotated[int, typer.Argument(metavar="N", min=1, help="Its version.")],
     *,
+    comment: Annotated[
+        str, typer.Option("--comment", "-m", help="Why; stays in the store's log.")
+    ] = "",
     yes: Yes = False,
     learning: Learning = None,
     key_file: KeyFile = None,
@@ -204,43 +212,38 @@ def delete(
         show(tree, output, lambda out: out.print(f"would delete {what}"))
         return
     confirm(f"Delete {what}?", yes=yes)
-    ask(learning, key_file, lambda asked: asked.data_sets.delete(name, number))
+    ask(learning, key_file, lambda asked: asked.data_sets.delete(name, number, comment))
     tree = {"deleted": name, "version": number}
     show(tree, output, lambda out: out.print(f"deleted {what}"))
 
 
 def _draw(out: "Console", found: "DataSetVersion") -> None:
-    spec = found.spec
     facts(
         out, f"{found.name} {found.number}",
         [
-            ("model", spec.model), ("rows", found.rows), ("holdout", found.holdout_rows),
-            ("classes", found.classes), ("rows by label", ", ".join(map(str, found.per_class))),
-            ("by site", _counts(found.per_site)), ("devices", found.devices),
-            ("by source", _counts({str(one): n for one, n in found.per_source.items()})),
-            ("left out", _counts(found.excluded)),
-            *(
-                (f"{one.device} floods label {one.label}", f"{one.dropped} of {one.rows} dropped")
-                for one in found.flooding
-            ),
-            ("size", size(found.bytes)), ("sha256", found.sha256),
-            ("made", f"{moment(found.made_at)} by {found.made_by}"),
+            ("model", found.spec.model), ("classes", found.classes), *_content(found),
+            ("sha256", found.sha256), ("made", f"{moment(found.made_at)} by {found.made_by}"),
         ],
     )  # fmt: skip
 
 
-def _draw_plan(out: "Console", title: str, tree: dict[str, object]) -> None:
-    facts(out, title, ((name.replace("_", " "), _text(value)) for name, value in tree.items()))
+def _draw_plan(out: "Console", title: str, found: "DataSetPlan") -> None:
+    facts(out, title, [*_content(found), ("would be refused", found.refused or None)])
 
 
-def _text(value: object) -> object:
-    match value:
-        case dict():
-            return _counts(value)
-        case list():
-            return ", ".join(str(_text(one)) for one in value) or None
-        case _:
-            return value
+def _content(found: "DataSetVersion | DataSetPlan") -> list[tuple[str, object]]:
+    return [
+        ("rows", found.rows), ("holdout", found.holdout_rows),
+        ("rows by label", ", ".join(map(str, found.per_class))),
+        ("by site", _counts(found.per_site)), ("devices", found.devices),
+        ("by source", _counts({str(one): count for one, count in found.per_source.items()})),
+        ("left out", _counts(found.excluded)),
+        *(
+            (f"{one.device} floods label {one.label}", f"{one.dropped} of {one.rows} dropped")
+            for one in found.flooding
+        ),
+        ("size", size(found.bytes)),
+    ]  # fmt: skip
 
 
 def _counts(found: dict[str, int]) -> str | None:

@@ -10,6 +10,7 @@ from cloud.monitoring.drift.documents import Alarm, DriftState, ScopeState
 from cloud.registry.client.connection import Connection, quoted
 
 _PATH: Final = "/v1/drift"
+_PAGE_MAX: Final = 1000  # as the API has it
 Query = dict[str, str | int | float | None]
 
 
@@ -40,7 +41,7 @@ class Drift:
         scopes: list[ScopeState] = []
         after: str | None = None
         while True:
-            limit = min(self._settings.page, at_most - len(scopes))
+            limit = min(self._settings.page, _PAGE_MAX, at_most - len(scopes))
             query: Query = {
                 "kind": kind, "name": name, "model": model, "after": after, "limit": limit,
             }  # fmt: skip
@@ -57,7 +58,7 @@ class Drift:
         path, alarms = f"{_PATH}/alarms", list[Alarm]()
         after: str | None = None
         while True:
-            limit = min(self._settings.page, at_most - len(alarms))
+            limit = min(self._settings.page, _PAGE_MAX, at_most - len(alarms))
             query: Query = {
                 "on": None if on is None else str(on).lower(), "after": after, "limit": limit,
             }  # fmt: skip

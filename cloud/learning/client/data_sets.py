@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from cloud.feedback.documents import DataSetSpec, DataSetVersion
-from cloud.fleet.client.reading import many, one
+from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion
+from cloud.fleet.client.reading import many, one, read
 from cloud.learning.client.fetching import fetch
 from cloud.learning.client.settings import LearningClientSettings
 from cloud.registry.client.connection import Connection, quoted
@@ -24,15 +24,21 @@ class DataSets:
         """Every version of each."""
         return await many(self._connection, DataSetVersion, "data_sets", _PATH)
 
-    async def plan(self, spec: DataSetSpec) -> object:
-        """What a data set of it would hold, as the store gives it; makes nothing."""
-        return await self._connection.json(
-            "POST", f"{_PATH}/plan", document=_document(spec), is_repeatable=True
+    async def plan(self, spec: DataSetSpec) -> DataSetPlan:
+        """What a data set of it would hold; makes nothing."""
+        path = f"{_PATH}/plan"
+        found = await self._connection.json(
+            "POST", path, document=_document(spec), is_repeatable=True
         )
+        return read(DataSetPlan, found, path)
 
     async def build(self, name: str, spec: DataSetSpec) -> DataSetVersion:
-        """The next version of that name. Equal content has one hash, whatever its number."""
-        return await one(self._connection, DataSetVersion, "POST", _of(name), _document(spec))
+        """The next version of that name; the present one where nothing has changed since."""
+        path = _of(name)
+        found = await self._connection.json(
+            "POST", path, document=_document(spec), is_repeatable=True
+        )
+        return read(DataSetVersion, found, path)
 
     async def get(self, name: str, number: int | None = None) -> DataSetVersion:
         """None: the newest."""
@@ -45,8 +51,9 @@ class DataSets:
             self._connection, path, target, moved, bytes_max=self._settings.file_bytes_max
         )
 
-    async def delete(self, name: str, number: int) -> None:
-        await self._connection.json("DELETE", _of(name, number), is_repeatable=False)
+    async def delete(self, name: str, number: int, comment: str = "") -> None:
+        query = {"comment": comment or None}
+        await self._connection.json("DELETE", _of(name, number), query=query, is_repeatable=False)
 
 
 def _of(name: str, number: int | None = None) -> str:

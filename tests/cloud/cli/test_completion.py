@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cloud.cli.learning_views import job, loop, run_of
 from tests.cloud.cli.own_registry import OwnRegistry, own_registry
+from tests.cloud.cli.wire_learning import wire_learning
 from tests.cloud.fleet.servers import fleet
 from tests.tiny_bundle import write_tiny_bundle
 
@@ -67,6 +69,19 @@ def test_a_fleets_names_with_its_own_key(tmp_path: Path) -> None:
             for line in ("hybridge group get l", "hybridge rollout start m 1.0.0 --group l"):
                 assert completed(line, "", **more) == (names, "")
         assert completed("hybridge device get ", "", **more) == ([], "")
+
+
+def test_a_learning_processes_names() -> None:
+    with wire_learning() as running:
+        running.jobs, running.runs = {"one": job("one")}, {"one": run_of("one")}
+        running.loops = {"fashion-edge": loop()}
+        more = {"HYBRIDGE_LEARNING": running.url}
+        for line, names in (
+            ("hybridge train get ", ["one"]),
+            ("hybridge train get one b", ["bundle.hyb"]),
+            ("hybridge loop show f", ["fashion-edge"]),
+        ):
+            assert completed(line, "", **more) == (names, ""), line
 
 
 def test_no_names_and_no_word_where_the_registry_does_not_answer(registry: OwnRegistry) -> None:

@@ -117,7 +117,11 @@ def test_a_data_set_from_options_over_a_file(wire: WireLearning, tmp_path: Path)
     spec = tmp_path / "field.toml"
     spec.write_text('model = "fashion-edge"\nrows_max = 5\nholdout_share = 0.2\n')
     plan = wire.run("feedback", "data-set", "plan", "--spec", str(spec))
-    assert "low_rank 2" in plan.out
+    assert (plan.code, "low_rank 2" in plan.out) == (0, True)
+    for command in (("plan",), ("build", "field", "--dry-run")):
+        said = wire.run("feedback", "data-set", *command, "--spec", str(spec), "--rows", "1")
+        assert (said.code, "a single class" in said.out) == (1, True)
+    assert not wire.sets
     made = wire.json(
         "feedback", "data-set", "build", "field", "--spec", str(spec), "--rows", "9",
         "--half-life", "7d", "--reason", "audit", "--reason", "novel",

@@ -99,7 +99,9 @@ class WireLearning:
             case ["GET", "data-sets"]:
                 return {"data_sets": [_tree(one) for one in self.sets]}
             case ["POST", "data-sets", "plan"]:
-                return {"rows": 7, "per_class": [3, 4], "excluded": {"low_rank": 2}, "flooding": []}
+                refused = "" if body.get("rows_max", 2) > 1 else "a single class"
+                plan = {"rows": 7, "holdout_rows": 1, "devices": 2, "bytes": 3, "refused": refused}
+                return plan | {"per_class": [3, 4], "excluded": {"low_rank": 2}}
             case ["POST", "data-sets", name]:
                 made = data_set(name, 1 + len(self.sets), DataSetSpec.model_validate(body))
                 self.sets.append(made)

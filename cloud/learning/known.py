@@ -52,11 +52,11 @@ class KnownDictionaries:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_S)
             try:
                 await self.look()
             except HybridgeError as error:
                 log.warning("dictionaries_blind", extra={"why": str(error)[:300]})
+            await asyncio.sleep(_LOOK_S)
 
     async def _look_at(self, model: str) -> None:
         if self._registry is None or self._registry.root is None:

@@ -17,12 +17,13 @@ from prometheus_client import CollectorRegistry
 
 from cloud.feedback.database import FeedbackDatabase
 from cloud.feedback.store import FeedbackStore
+from cloud.feedback.upkeep import Upkeep
 from cloud.gateway.counts import GatewayCounts
 from cloud.gateway.gateway import Gateway
 from cloud.learning.api.app import LearningServer
 from cloud.learning.config import LearningConfig
 from cloud.learning.feature_checking import FeatureChecking
-from cloud.learning.known import KnownDictionaries
+from cloud.learning.known import FleetSites, KnownDictionaries
 from cloud.learning.loop.changes import Changes
 from cloud.learning.loop.desk import LoopDesk
 from cloud.learning.loop.driver import LoopDriver
@@ -109,7 +110,7 @@ class LearningService:
             known,
         )
         await asyncio.to_thread(feedback.open)
-        await known.look()
+        upkeep = Upkeep(feedback, FleetSites(config.fleet), now)
         queue = JobQueue(learning, config.training, blobs, now)
         tracking = Tracking(learning)
         versions = VersionHand(config.registry)
@@ -136,7 +137,7 @@ class LearningService:
             aside = [
                 group.create_task(part.run(), name=name)
                 for name, part in (
-                    ("gateway", gateway), ("feedback", feedback), ("queue", queue),
+                    ("gateway", gateway), ("upkeep", upkeep), ("queue", queue),
                     ("dictionaries", known), ("refits", refitting), ("checks", checking),
                 )
             ]  # fmt: skip
@@ -158,6 +159,7 @@ class LearningService:
             finally:
                 for one in aside:
                     one.cancel()
+                feedback.close()
         return True
 
     @contextlib.asynccontextmanager

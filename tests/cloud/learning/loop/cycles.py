@@ -34,9 +34,9 @@ def settings(**changes: object) -> LoopSettings:
     return LoopSettings.model_validate(base | changes)
 
 
-def begun(now: float = NOW, **changes: object) -> CycleRecord:
+def begun(**changes: object) -> CycleRecord:
     why = Begun(trigger=TriggerKind.SAMPLES, words="600 samples", number=7)
-    return begin(settings(**changes), why, now).record
+    return begin(settings(**changes), why, NOW).record
 
 
 def data_set(*flooding: Flooding, holdout_rows: int = 20) -> DataSetVersion:

@@ -1,5 +1,6 @@
 """Everybody whom a cycle asks, in memory: what was made by which name, and how often it was asked."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,12 +41,19 @@ class World:
     signs: bool = True
     away: set[str] = field(default_factory=set)
     """Who cannot be reached."""
+    awaited: dict[tuple[str, int], asyncio.Event] = field(default_factory=dict)
 
     def hands(self) -> Hands:
         return Hands(_Samples(self), _Jobs(self), _Versions(self), _Rollouts(self))
 
+    async def until_asked(self, who: str, times: int) -> None:
+        """From then on."""
+        await self.awaited.setdefault((who, self.asked[who] + times), asyncio.Event()).wait()
+
     def check(self, who: str) -> None:
         self.asked[who] += 1
+        if (event := self.awaited.get((who, self.asked[who]))) is not None:
+            event.set()
         if who in self.away:
             raise Disconnected(f"the {who} cannot be reached")
 
@@ -66,7 +74,7 @@ class _Samples:
             world.data_sets[command.name] = data_set().model_copy(update={"name": command.name})
         return e.Built(world.data_sets[command.name])
 
-    async def new_since(self, model: str, since: float | None) -> int:  # noqa: ARG002  a fake
+    async def new_since(self, model: str, since: float | None) -> int:
         return self._world.samples
 
 
@@ -104,7 +112,7 @@ class _Versions:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def current(self, model: str) -> str | None:  # noqa: ARG002  a fake
+    async def current(self, model: str) -> str | None:
         return "1.0.0"
 
     async def chosen(self, _: c.Choose) -> e.Chosen:
@@ -191,9 +199,9 @@ class _Rollouts:
         world.rollouts[command.rollout.removeprefix("r-")] = "rolled_back"
         return e.CleanedUp()
 
-    async def alarms(self, model: str) -> tuple[Alarm, ...]:  # noqa: ARG002  a fake
+    async def alarms(self, model: str) -> tuple[Alarm, ...]:
         self._world.check("fleet")
         return self._world.on
 
-    async def accuracy(self, model: str, version: str, group: str) -> Accuracy | None:  # noqa: ARG002
+    async def accuracy(self, model: str, version: str, group: str) -> Accuracy | None:
         return self._world.accuracy_seen

@@ -143,18 +143,17 @@ def cap_of(counts: list[int], share_max: float) -> int:
     share = max(share_max, _FAIR_PARTS / devices)
     if share >= 1:
         return most
-    rising = sorted(counts)
     below = 0  # rows of devices that are under the bound
-    best = 1
-    for position, count in enumerate(rising):
+    for position, count in enumerate(sorted(counts)):
+        # with k from the count before to this one: k <= share x (below + above x k), which is
+        # concave in k, so it fails from the first k on that it fails for
         above = devices - position
-        # with k in (the count before, this one]: k <= share x (below + above x k)
-        if share * above >= 1:
-            best = max(best, count)
-        else:
-            best = max(best, min(count, int(share * below / (1 - share * above) + 1e-9)))
+        if share * above < 1:
+            bound = share * below / (1 - share * above)
+            if bound < count:
+                return max(1, int(bound + 1e-9))
         below += count
-    return best
+    return most
 
 
 def _spread(

@@ -13,13 +13,12 @@ def rules_of(settings: Training) -> Rules:
 
 def decide(connection: Connection, settings: Training, now: float) -> Decision:
     """For all workers that live; a worker acts on its own part of it."""
-    default = settings.quota_of("")
     return schedule(
         job_rows.waiting(connection, now),
         job_rows.running(connection),
         place_rows.alive(connection, now - settings.lease_s),
         [Share(one.team, one.cpus_max, one.weight) for one in place_rows.quotas(connection)],
-        Share("", default.cpus_max, default.weight),
+        Share("", settings.team_cpus_max),
         rules_of(settings),
         now,
     )

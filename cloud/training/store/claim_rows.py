@@ -100,6 +100,13 @@ def end(connection: Connection, job: Claimed, ended: Ended, rules: Training, now
     return True
 
 
+def let_go(connection: Connection, worker: str, now: float) -> None:
+    """Its process is gone for certain: the leases of its jobs are over."""
+    connection.execute(
+        update(s.jobs).where(_J.worker == worker, _J.state.in_(HELD)).values(due_at=now)
+    )
+
+
 def take_over(connection: Connection, rules: Training, now: float) -> list[str]:
     """Jobs whose workers vanished go back to the queue, or fail; their ids."""
     query = select(_J.id, _J.spec, _J.attempts, _J.stop, _J.worker, _J.why, _J.preemptions).where(
@@ -107,9 +114,7 @@ def take_over(connection: Connection, rules: Training, now: float) -> list[str]:
     )
     lost = connection.execute(query.order_by(_J.seq)).all()
     for one in lost:
-        vanished = GaveBack(
-            f"its worker {one.worker} was not heard of for {rules.lease_s:g} s", costs=True
-        )
+        vanished = GaveBack(f"its worker {one.worker} vanished", costs=True)
         attempts_max = JobSpec.model_validate_json(one.spec).attempts_max
         values = changes(
             vanished, one.attempts, attempts_max, one.stop, one.why, one.preemptions, rules, now

@@ -7,10 +7,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from cloud.training.child_messages import LINE_BYTES_MAX, Order
 from cloud.training.worker.launch import Plan
+from cloud.training.worker.leftovers import MARK, end_leftovers
 from cloud.training.worker.watch import Astray
 from shared.errors import Unavailable
 
@@ -23,8 +25,10 @@ _READ_BYTES: Final = 64 * 1024
 class Child:
     """`start` it; whoever does calls `end`, whatever happens between."""
 
-    def __init__(self, process: asyncio.subprocess.Process, said: Callable[[str], None]) -> None:
-        self._process = process
+    def __init__(
+        self, process: asyncio.subprocess.Process, folder: Path, said: Callable[[str], None]
+    ) -> None:
+        self._process, self._folder = process, folder
         self._errors = asyncio.create_task(self._read_errors(said), name="stderr")
 
     @classmethod
@@ -41,12 +45,12 @@ class Child:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "cloud.training.worker.launch", plan.to_json(), *words,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE, limit=LINE_BYTES_MAX, env=dict(environment),
+                stderr=asyncio.subprocess.PIPE, limit=LINE_BYTES_MAX, env={**environment, MARK: str(order.folder)},
                 cwd=order.folder, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise Unavailable(f"cannot start a job's process: {error.strerror}") from error
-        child = cls(process, said)
+        child = cls(process, order.folder, said)
         assert process.stdin is not None
         process.stdin.write(order.model_dump_json().encode() + b"\n")
         with suppress(ConnectionError):  # it ended at once: its exit code says more
@@ -79,33 +83,29 @@ class Child:
             self._process.send_signal(signal.SIGTERM)
 
     async def end(self, within_s: float) -> int:
-        """Its exit code; after `within_s` it and all of its session are killed."""
+        """Its exit code; after `within_s` it and all of its session are killed, and then whatever
+        else carries its mark.
+        """
+        assert self._process.stdout is not None
+        rest = asyncio.create_task(_drop(self._process.stdout), name="rest")
         try:
             async with asyncio.timeout(within_s):
-                await self._process.wait()
+                await _exited(self._process)
         except TimeoutError:
             log.warning("job_process_killed", extra={"pid": self.pid})
         finally:
             if self._process.returncode is None:
                 self._kill_session()
+            await asyncio.to_thread(end_leftovers, self._folder)
+        # returns when its pipes have ended, too: nobody holds them any more
         code = await self._process.wait()
-        try:
-            async with asyncio.timeout(1.0):  # a grandchild in another session may hold the pipe
-                await self._errors
-        except TimeoutError:
-            pass
-        self._close()
+        await asyncio.wait([rest, self._errors])
         return code
 
     def _kill_session(self) -> None:
         """With what it started there. It has not been waited for, so that its number is its own."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-
-    def _close(self) -> None:
-        transport = getattr(self._process, "_transport", None)
-        if transport is not None:
-            transport.close()
 
     async def _read_errors(self, said: Callable[[str], None]) -> None:
         """Lines for people; longer ones are cut, and what is no UTF-8 is replaced."""
@@ -117,6 +117,26 @@ class Child:
             for line in whole:
                 _tell(line, said)
         _tell(rest, said)
+
+
+async def _exited(process: asyncio.subprocess.Process) -> None:
+    """Of itself: asyncio's own wait is for its pipes as well, which others may hold."""
+    try:
+        number = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(number, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(number)
+        os.close(number)
+
+
+async def _drop(pipe: asyncio.StreamReader) -> None:
+    while await pipe.read(_READ_BYTES):
+        pass
 
 
 def _tell(line: bytes, said: Callable[[str], None]) -> None:

@@ -55,6 +55,22 @@ class Desk:
         self._database, self._settings = database, settings
         self._name, self._token, self._cpus, self._now = name, token, cpus, now
 
+    async def begin(self, apart: str) -> None:
+        """Say that it lives. What a process before it had under this name is nobody's any more.
+
+        Raises `InUse` where a worker of another folder has the name.
+        """
+
+        def change(connection: Connection) -> None:
+            now, settings = self._now(), self._settings
+            place_rows.seen(
+                connection, self._name, self._token, self._cpus, apart, now, settings.lease_s
+            )
+            claim_rows.let_go(connection, self._name, now)
+            claim_rows.take_over(connection, settings, now)
+
+        await self._write(change)
+
     async def beat(self, held: Sequence[Held], apart: str, *, claims: bool) -> Answer:
         """Renew, store, and take what is ours to begin. Raises `InUse` where another one has the name."""
         return await self._write(lambda connection: self._beat(connection, held, apart, claims))

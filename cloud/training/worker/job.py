@@ -27,7 +27,7 @@ from cloud.training.worker import keeping
 from cloud.training.worker.apart import environment, folder_bytes
 from cloud.training.worker.child import CHILD, Child, how_it_ended
 from cloud.training.worker.desk import Desk, Held
-from cloud.training.worker.leftovers import MARK, end_leftovers
+from cloud.training.worker.leftovers import end_leftovers
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
@@ -144,9 +144,7 @@ class JobRun:
         around, settings, spec = self._around, self._around.settings, self.job.spec
         place = around.places.make(self.job.id, spec.cpus)
         env = environment(order.threads, settings.gpus, order.folder / "tmp")
-        child = await Child.start(
-            order, place, env | {MARK: str(order.folder)}, self._said, around.words
-        )
+        child = await Child.start(order, place, env, self._said, around.words)
         left_s = max(0.0, spec.max_duration_s - self.job.worked_s)
         bounds = Bounds(settings.start_s, settings.silence_s, left_s, settings.lines_per_s_max)
         watch = Watch(bounds, self._clock())
@@ -161,7 +159,6 @@ class JobRun:
             reading.cancel()
             await asyncio.wait([looking, reading])
             code = await child.end(within_s)
-            await asyncio.to_thread(end_leftovers, order.folder)
         return await self._judged(code)
 
     async def _until_over(self, child: Child, watch: Watch, reading: asyncio.Task[None]) -> None:
@@ -175,7 +172,7 @@ class JobRun:
                 if self._stop is not None and killed_at is None:
                     child.ask_to_stop()
                     killed_at = self._clock() + self._around.settings.grace_s
-                ends = min(watch.silent_at(), watch.spent_at()) if killed_at is None else killed_at
+                ends = watch.look_at(self._clock()) if killed_at is None else killed_at
                 waits = {reading} if self._stopping.is_set() else {reading, stopping}
                 await asyncio.wait(
                     waits, timeout=max(0.0, ends - self._clock()),

@@ -20,6 +20,8 @@ from shared.parent_process import end_with_parent
 class Plan:
     parent: int
     """Process number of the worker."""
+    gives_way: bool = True
+    """To everything else on this machine."""
     cores: tuple[int, ...] = ()
     """To be bound to; empty: any."""
     cgroup: str | None = None
@@ -40,7 +42,8 @@ def reach(plan: Plan) -> str:
         (Path(plan.cgroup) / "cgroup.procs").write_text(str(os.getpid()))
         quota = (Path(plan.cgroup) / "cpu.max").read_text("utf-8").strip()
         reached.append(f"cgroup cpu.max {quota}")
-    reached.append(to_idle())
+    if plan.gives_way:
+        reached.append(to_idle())
     if plan.cores:
         os.sched_setaffinity(0, plan.cores)
         reached.append(f"cores {','.join(map(str, sorted(os.sched_getaffinity(0))))}")
@@ -52,7 +55,7 @@ def reach(plan: Plan) -> str:
         if limit is not None:
             resource.setrlimit(kind, (limit, limit))
             reached.append(f"{name} {limit // 2**20} MiB")
-    return ", ".join(reached)
+    return ", ".join(reached) or "nothing"
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cloud.training.worker.apart import Cgroup, environment, own_cgroup
 from cloud.training.worker.config import WorkerConfig
@@ -28,16 +28,17 @@ class Places:
     def make(self, job: str, cpus: int) -> Plan:
         """Raises `Unavailable` where the kernel does not let us."""
         worker = self.config.worker
-        plain = Plan(
-            os.getpid(), worker.cores, None, worker.memory_bytes_max, worker.folder_bytes_max
-        )
+        plan = Plan(
+            os.getpid(), worker.gives_way, worker.cores, data_bytes_max=worker.memory_bytes_max,
+            file_bytes_max=worker.folder_bytes_max,
+        )  # fmt: skip
         if isinstance(self.cgroup, str):
-            return plain
+            return plan
         try:
             place = self.cgroup.make(job, cpus, worker.memory_bytes_max)
         except OSError as error:
             raise Unavailable(f"cgroup {self.cgroup.folder}: {error.strerror or error}") from error
-        return Plan(os.getpid(), worker.cores, str(place), None, worker.folder_bytes_max)
+        return replace(plan, cgroup=str(place), data_bytes_max=None)
 
     def end(self, job: str) -> None:
         if isinstance(self.cgroup, Cgroup):

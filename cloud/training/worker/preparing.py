@@ -99,7 +99,11 @@ class Preparing:
     def prune(self, held: frozenset[str]) -> None:
         """Folders of jobs that this worker has not: the newest `folders_kept` stay. Never raises."""
         try:
-            others = [entry for entry in self.work_dir.iterdir() if entry.name not in held]
+            others = [
+                entry
+                for entry in self.work_dir.iterdir()
+                if entry.is_dir() and entry.name not in held
+            ]
             others.sort(key=lambda entry: (-entry.stat().st_mtime, entry.name))
         except OSError:
             return

@@ -5,10 +5,15 @@ over: then it may be another worker's, and goes on there.
 """
 
 import asyncio
+import fcntl
 import logging
+import os
+import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from cloud.training.cards import code_version
@@ -23,7 +28,7 @@ from cloud.training.worker.job import JobRun, Surroundings
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
 from shared.disk import writing
-from shared.errors import Unavailable
+from shared.errors import InUse, Unavailable
 
 log = logging.getLogger(__name__)
 _DRAIN_S: Final = 20.0
@@ -66,6 +71,11 @@ class TrainWorkerService:
         """
         config = self._config
         await asyncio.to_thread(_make_folders, config)
+        with _alone(config.work_dir) as token:
+            return await self._work(token)
+
+    async def _work(self, token: str) -> bool:
+        config = self._config
         blobs = open_blobs(config.artifacts, config.state_dir)
         await asyncio.to_thread(blobs.check)
         shelf = BundleShelf(config.worker.bundles, config.worker.registry, config.state_dir)
@@ -93,7 +103,7 @@ class TrainWorkerService:
 
     async def _serve(self, around: Surroundings, apart: str) -> bool:
         config, loop = self._config, asyncio.get_running_loop()
-        await around.desk.beat((), apart, claims=False)  # raises where another has the name
+        await around.desk.begin(apart)  # raises where another has the name
         await asyncio.to_thread(around.preparing.prune, frozenset())
         log.info("train_worker", extra={"worker": config.name, "apart": apart, "cpus": config.cpus})
         self._announce(config.name, apart)
@@ -187,3 +197,26 @@ def _make_folders(config: WorkerConfig) -> None:
     with writing(config.work_dir):
         config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         config.work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@contextmanager
+def _alone(work_dir: Path) -> Iterator[str]:
+    """What tells this folder's worker from others: it stays over a restart, since whoever has the lock
+    knows that the one before is gone. Raises `InUse`.
+    """
+    handle = os.open(work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InUse(
+                f"{work_dir}: another train-worker uses this folder; end it, or set worker.work_dir"
+            ) from error
+        token = os.pread(handle, 64, 0).decode("ascii", "replace")
+        if not re.fullmatch(r"[0-9a-f]{32}", token):
+            token = secrets.token_hex(16)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, token.encode(), 0)
+        yield token
+    finally:
+        os.close(handle)

@@ -25,6 +25,9 @@ class TrainWorker(Section):
     """Threads of all its jobs together. None: as many as `cores` has, or this machine."""
     cores: Annotated[tuple[Annotated[int, Field(ge=0, le=4095)], ...], Field(max_length=4096)] = ()
     """Cores that jobs are bound to, from 0. Empty: any; then they run where nothing else wants to."""
+    gives_way: bool = True
+    """Jobs run where nothing else wants a core (SCHED_IDLE, nice 19). False: this machine is the
+    worker's own; else what is online becomes slower."""
     work_dir: Path | None = None
     """A folder for each job under way. None: `work` in `state_dir`."""
     beat_s: Annotated[float, Field(ge=0.05, le=60)] = 1.0

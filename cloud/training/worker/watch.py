@@ -61,6 +61,10 @@ class Watch:
         """When it has worked for as long as it may."""
         return self._began + self._bounds.work_s
 
+    def look_at(self, now: float) -> float:
+        """When to look next: once it has spoken, it may be silent for another time than before."""
+        return min(self.silent_at(), self.spent_at(), now + self._bounds.silence_s)
+
     def why_silent(self) -> str:
         if self._has_spoken:
             return f"it said nothing for {self._bounds.silence_s:g} s (worker.silence_s)"

@@ -1,0 +1,123 @@
+"""A job's process that learns nothing: it speaks the protocol, well or badly, as its base data says.
+
+The base data is JSON: what it `does`, in how many `steps`, with `pace_s` between two. Its "weights"
+are a chain of hashes, so that a run which was interrupted can be held against one that was not.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cloud.training.child_messages import (
+    LINE_BYTES_MAX,
+    Checkpointed,
+    Failed,
+    Made,
+    Measured,
+    Message,
+    Order,
+    Said,
+    Started,
+    Stopped,
+)
+
+stop_asked = False
+
+
+def on_sigterm(*_: object) -> None:
+    global stop_asked  # noqa: PLW0603  a signal handler has nowhere else
+    stop_asked = True
+
+
+def say(message: Message) -> None:
+    sys.stdout.write(message.model_dump_json() + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, on_sigterm)
+    order = Order.model_validate_json(sys.stdin.readline())
+    assert order.base is not None
+    plan = json.loads(order.base.read_text())
+    does, steps, pace_s = plan["does"], plan.get("steps", 5), plan.get("pace_s", 0.0)
+    found = sorted((order.folder / "checkpoints").glob("*.txt"))
+    step, chain = 0, str(order.recipe.fitting.seed)
+    if found:
+        step, chain = json.loads(found[-1].read_text())
+    env = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")}
+    say(Started(parameters={"kind": order.recipe.kind, "steps": steps, **env}, machine="a fake",
+                resumed_step=step or None))  # fmt: skip
+    print("to stderr", file=sys.stderr)
+    misbehave(does, order)
+    while step < steps:
+        step, chain = step + 1, hashlib.sha256(chain.encode()).hexdigest()
+        place = order.folder / "checkpoints" / f"{step:06}.txt"
+        beside = place.with_suffix(".tmp")
+        beside.write_text(json.dumps([step, chain]))
+        beside.replace(place)
+        say(Measured(step=step, progress=step / steps, values={"loss": 1 / step}))
+        say(Checkpointed(step=step, path=place))
+        if stop_asked:
+            say(Stopped(step=step))
+            return
+        time.sleep(pace_s)
+    (order.folder / "artifacts").mkdir()
+    (order.folder / "artifacts" / "weights.txt").write_text(chain)
+    source = next(iter(order.bundles.values()))
+    shutil.copytree(source, order.folder / "bundle")
+    manifest = order.folder / "bundle" / "manifest.json"
+    text = manifest.read_text().replace('"1.0.0"', f'"{order.recipe.version}"')
+    manifest.write_text("{}" if does == "spoils" else text)
+    say(Made(name="tiny-edge", version=order.recipe.version, figures={"accuracy": 0.9}))
+
+
+def misbehave(does: str, order: Order) -> None:
+    match does:
+        case "floods":
+            while True:
+                say(Said(text="again"))
+        case "long_line":
+            sys.stdout.write("x" * (LINE_BYTES_MAX * 4))
+            sys.stdout.flush()
+            hang()
+        case "garbage":
+            sys.stdout.write('{"kind": "made"}\n')
+            sys.stdout.flush()
+            hang()
+        case "hangs":
+            hang()
+        case "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            hang()
+        case "crashes":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "ends":
+            sys.exit(3)
+        case "fails":
+            say(Failed(reason="nan_loss", words="the loss is NaN", step=7))
+            sys.exit(1)
+        case "no_room":
+            say(Failed(reason="no_room", words="the disk is full"))
+            sys.exit(1)
+        case "leaves":
+            child = subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+            )
+            Path(order.folder / "checkpoints" / "left.pid").write_text(str(child.pid))
+        case "fills":
+            (order.folder / "big").write_bytes(os.urandom(3 * 2**20))
+            hang()
+
+
+def hang() -> None:
+    while True:
+        time.sleep(600)  # SIGTERM wakes it, and it sleeps on
+
+
+main()

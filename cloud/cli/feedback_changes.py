@@ -123,20 +123,29 @@ def delete(
         }  # fmt: skip
         deletion = checked(Deletion, tree, "options")
 
-    async def counted(asked: "LearningClient") -> tuple[int, int]:
-        rows = size_ = 0
-        async for page in asked.feedback.pages(query):
-            rows, size_ = rows + len(page), size_ + sum(one.bytes for one in page)
-        return rows, size_
+    async def counted(asked: "LearningClient") -> tuple[int, int] | None:
+        """None: whoever may delete samples need not be one who may look at them."""
+        from shared.errors import Forbidden
+
+        rows = bytes_ = 0
+        try:
+            async for page in asked.feedback.pages(query):
+                rows, bytes_ = rows + len(page), bytes_ + sum(one.bytes for one in page)
+        except Forbidden:
+            return None
+        return rows, bytes_
 
     if dry_run or not yes:
-        rows, bytes_ = ask(learning, key_file, counted)
+        count = ask(learning, key_file, counted)
+        what = "such samples (this key may not look how many)"
+        if count is not None:
+            what = f"{count[0]:,} samples ({size(count[1])})"
         if dry_run:
+            rows, bytes_ = count or (None, None)
             would = {"dry_run": True, "would": "delete", "rows": rows, "bytes": bytes_}
-            line = f"would delete {rows:,} samples, {size(bytes_)}"
-            show(would, output, lambda out: out.print(line))
+            show(would, output, lambda out: out.print(f"would delete {what}"))
             return
-        confirm(f"Delete {rows:,} samples ({size(bytes_)}) for good?", yes=yes)
+        confirm(f"Delete {what} for good?", yes=yes)
     found = ask(learning, key_file, lambda asked: asked.feedback.delete(deletion))
     line = f"deleted {found.rows:,} samples, {size(found.bytes)}"
     show(found, output, lambda out: out.print(line))

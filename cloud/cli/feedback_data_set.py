@@ -109,8 +109,8 @@ def build(
 ) -> None:
     """Make the next version of a data set. The same store and options give the same content.
 
-    Exit codes: 0 done, 1 refused (as one that would be empty, or of a single class), 2 wrong usage,
-    3 the learning process cannot be reached, 4 somebody made a version at the same time.
+    Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the learning process cannot be reached, 4 it would
+    be empty, or of a single class.
     """
     wanted = spec_from(
         spec, model, since, until, version, device, site, reason, source_min, confidence_min, rows,

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cloud.cli import own_fleet
 from tests.cloud.cli.learning_views import NOW, drift_alarm
 from tests.cloud.cli.own_registry import Said, hybridge
 from tests.cloud.cli.wire_learning import WireLearning, wire_learning
+from tests.cloud.fleet.servers import fleet
 
 
 @pytest.fixture
@@ -67,3 +69,14 @@ def test_features_as_bars(wire: WireLearning, tmp_path: Path) -> None:
     said = run(wire, "plot", str(tmp_path / "b.svg"), "--group", "paris")
     assert (said.code, "no window has samples yet" in said.err) == (1, True)
     assert run(wire, "plot", str(tmp_path / "b.gif")).code == 2
+
+
+def test_a_real_fleet_without_devices_has_no_alarm(tmp_path: Path) -> None:
+    with fleet(tmp_path / "fleet") as running:
+        status = own_fleet.found(running, "drift", "status", role="viewer")
+        assert (status["scopes"], status["alarms"]) == ([], [])
+        assert own_fleet.found(running, "drift", "alarms", "--all", role="viewer") == []
+        said = own_fleet.run(running, "drift", "seen", "nothing", "-m", "x")
+        assert (said.code, "nothing" in said.err) == (1, True)
+        said = own_fleet.run(running, "drift", "status", "--device", "a/b")
+        assert (said.code, "letters, digits" in said.err) == (1, True), said.err

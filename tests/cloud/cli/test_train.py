@@ -134,7 +134,7 @@ def test_a_followed_job_ends_with_its_last_line_and_its_code(wire: WireLearning)
     wire.lines = [LogLine(seq=n, at=NOW, text=f"line {n}") for n in range(1, 4)]
 
     def end(running: WireLearning) -> None:
-        if not any(one.seq == 4 for one in running.lines) and len(running.asked) > 4:
+        if not any(one.seq == 4 for one in running.lines) and len(running.asked) > 6:
             running.lines.append(LogLine(seq=4, at=NOW, text="loss is NaN\x1b[2J"))
             running.jobs["one"] = job("one", state=JobState.FAILED, ended_at=NOW, why="NaN loss")
 

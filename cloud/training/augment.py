@@ -76,6 +76,8 @@ def _camera_fault(x: Tensor, u: Tensor, g: Generator) -> Tensor:
 
 
 _BAD_DAYS = (_rotate, _blur, _noise, _brightness, _contrast, _coarse, _camera_fault)
+KINDS = ("rotate", "blur", "noise", "brightness", "contrast", "coarse", "camera fault")
+"""Their names, in order."""
 
 
 def coarsen(x: Tensor, g: Generator, share: float) -> Tensor:
@@ -86,12 +88,19 @@ def coarsen(x: Tensor, g: Generator, share: float) -> Tensor:
     return torch.where(chosen[:, None, None], _coarse(x, x, g), x)
 
 
-def bad_day(x: Tensor, g: Generator, share: float) -> Tensor:
-    """Give `share` of the images one random shift of random strength; round to whole levels."""
+def bad_day(x: Tensor, g: Generator, share: float, odds: Tensor | None = None) -> Tensor:
+    """Give `share` of the images one random shift of random strength; round to whole levels.
+
+    `odds` [kinds], in the order of `KINDS`, sum to 1: how often it is which; None: all alike.
+    """
     if share == 0:
         return x
     x = x.clone()
-    kind = (torch.rand(len(x), generator=g) * len(_BAD_DAYS) / share).long()
+    drawn = torch.rand(len(x), generator=g)
+    if odds is None:
+        kind = (drawn * len(_BAD_DAYS) / share).long()
+    else:
+        kind = torch.bucketize(drawn, odds.cumsum(0) * share, right=True)
     strength = torch.rand(len(x), generator=g)
     for number, apply in enumerate(_BAD_DAYS):
         chosen = kind == number

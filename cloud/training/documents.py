@@ -78,9 +78,13 @@ class FineTune(_Recipe):
     teacher: BundleRef | None = None
     """Soft labels of the replay; None: its hard labels. Feedback has the cloud's own words."""
     base: BaseName
-    replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 10_000
+    fitting: Fitting = Fitting(epochs=6, learning_rate=0.1)
+    replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 7_500
     """Rows of base data beside the feedback, so that what was known is not forgotten."""
-    temperature: Annotated[float, Field(gt=0, le=100)] = 2.0
+    imitate: Share = 0.4
+    """Share of the replay's images that are given what seems to have happened to the field's: the
+    kinds of `cloud/training/augment.py` that the feedback looks like."""
+    temperature: Annotated[float, Field(gt=0, le=100)] = 1.0
     soft_share: Share = 0.7
 
 

@@ -7,6 +7,7 @@ reference as the field looks.
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from cloud.feedback.data_file import DataRows, content_hash
 from cloud.training.child_messages import Made, Order
@@ -14,17 +15,18 @@ from cloud.training.documents import FineTune
 from cloud.training.recipes import learning_rows, make_bundle, starting
 from cloud.training.recipes.base_data import BaseData
 from cloud.training.recipes.ending import as_candidate
-from cloud.training.recipes.field import train_and_holdout
+from cloud.training.recipes.field import Field, train_and_holdout
 from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of
-from cloud.training.recipes.loop import FitTask, fit
+from cloud.training.recipes.likeness import likeness
+from cloud.training.recipes.loop import FitTask, Loss, fit
 from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
 
 RANGE_SAMPLES = 512
 MEASURED_ROWS = 2_000
 """Images of base data that batch statistics are put back with."""
-AVERAGE_DECAY = 0.995
-"""A few hundred steps: a longer average would still hold the weights that it began with."""
+AVERAGED_STEPS = 200
+"""Fewer than a model from nothing has: this one begins near where it ends."""
 
 
 def finetune(order: Order, out: Saying) -> Made:
@@ -55,16 +57,16 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
             len(base.names),
         ),
     ])  # fmt: skip
+    loss = _loss(recipe, network, base, train, out)
     out.stop_if_asked()
     fitted = fit(
         FitTask(
             model=network, data=learning_rows.as_batch(learnt),
-            loss=learning_rows.loss_of(
-                temperature=recipe.temperature, bad_day_share=recipe.fitting.augment, flips=True
-            ),
+            loss=loss,
             fitting=recipe.fitting, checkpoints=order.folder / "checkpoints",
             checkpoint_s=order.checkpoint_s, kept=order.checkpoints_kept,
-            average_decay=AVERAGE_DECAY,
+            average_decay=learning_rows.average_decay(len(learnt), recipe.fitting, AVERAGED_STEPS),
+            key=recipe.model_dump_json(),
         ),
         out,
     )  # fmt: skip
@@ -80,6 +82,20 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
         data_set=content_hash(rows), dictionary=student.dictionary or None,
     )  # fmt: skip
     return make_bundle.make(candidate, ground, order.folder / "bundle")
+
+
+def _loss(recipe: FineTune, network: nn.Module, base: BaseData, train: Field, out: Saying) -> Loss:
+    """With the replay's images given what has happened to the field's, or any bad day at all."""
+    if recipe.imitate == 0:
+        return learning_rows.loss_of(
+            temperature=recipe.temperature, bad_day_share=recipe.fitting.augment
+        )
+    alike = likeness(network, base.train.images, train, recipe.fitting.seed)
+    out.said(str(alike))
+    return learning_rows.loss_of(
+        temperature=recipe.temperature, odds=alike.odds,
+        bad_day_share=max(recipe.imitate * (1 - alike.ordinary), recipe.fitting.augment),
+    )  # fmt: skip
 
 
 def replayed(base: BaseData, rows: int, seed: int) -> NDArray[np.intp]:

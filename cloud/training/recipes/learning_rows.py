@@ -15,12 +15,15 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as f
 
 from cloud.training import augment
+from cloud.training.documents import Fitting
 from cloud.training.recipes.field import Field
 from cloud.training.recipes.ground import Answering
 from cloud.training.recipes.loop import Batch, Loss
 
 LEVEL = 17.0
 """Grey levels between two of sixteen: what came back was rounded to whole ones of these."""
+WEIGHT_MAX = 5.0
+"""Of an audit: it stands for more than it is worth to a batch when audits are rare."""
 _TINY = 1e-7
 
 
@@ -34,6 +37,8 @@ class Rows:
     """[N]: of the soft loss; the hard one has the rest."""
     coarse: NDArray[np.bool_]
     """[N]: it travelled in sixteen grey levels."""
+    weight: NDArray[np.float32]
+    """[N]: how much its loss counts."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -43,7 +48,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     return Rows(
         *(
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("images", "labels", "soft", "soft_share", "coarse")
+            for name in ("images", "labels", "soft", "soft_share", "coarse", "weight")
         )
     )
 
@@ -54,6 +59,7 @@ def of_field(field: Field, soft_share: float) -> Rows:
         field.images, field.labels, np.stack([field.soft, field.soft], 1),
         np.where(field.by_person, 0, soft_share).astype(np.float32),
         np.ones(len(field), np.bool_),
+        np.minimum(1 / field.shares, WEIGHT_MAX).astype(np.float32),
     )  # fmt: skip
 
 
@@ -66,13 +72,22 @@ def of_base(
         return Rows(
             images, labels, np.full((len(labels), 2, classes), 1 / classes, np.float32),
             np.zeros(len(labels), np.float32), np.zeros(len(labels), np.bool_),
+            np.ones(len(labels), np.float32),
         )  # fmt: skip
     mirrored = np.ascontiguousarray(images[:, :, ::-1])
     soft = np.stack([teacher.probabilities(images), teacher.probabilities(mirrored)], 1)
     return Rows(
         images, labels, soft, np.full(len(labels), soft_share, np.float32),
-        np.zeros(len(labels), np.bool_),
+        np.zeros(len(labels), np.bool_), np.ones(len(labels), np.float32),
     )  # fmt: skip
+
+
+def average_decay(rows: int, fitting: Fitting, steps_max: int) -> float:
+    """Of the averaged weights: over the last `steps_max` steps, or a third of a short run's, which
+    would otherwise end with much of the weights that it began with.
+    """
+    steps = fitting.epochs * -(-rows // fitting.batch)
+    return 1 - min(max(1 / steps_max, 3 / steps), 1.0)
 
 
 def as_batch(rows: Rows) -> Batch:
@@ -80,35 +95,36 @@ def as_batch(rows: Rows) -> Batch:
     return (
         torch.from_numpy(rows.images.copy()), torch.from_numpy(rows.labels.copy()),
         torch.from_numpy(rows.soft), torch.from_numpy(rows.soft_share),
-        torch.from_numpy(rows.coarse),
+        torch.from_numpy(rows.coarse), torch.from_numpy(rows.weight / rows.weight.mean()),
     )  # fmt: skip
 
 
-def loss_of(*, temperature: float, bad_day_share: float, flips: bool) -> Loss:
+def loss_of(
+    *, temperature: float, bad_day_share: float, odds: tuple[float, ...] | None = None
+) -> Loss:
     """Cross entropy and the divergence from soft labels at `temperature`, mean over the batch.
 
-    `bad_day_share` of the base data's images get a random shift (`augment.bad_day`); what came from
-    the field has had its own. `flips`: left and right mean nothing in these images.
+    `bad_day_share` of the base data's images get a random shift, of kinds by `odds` (`augment.bad_day`);
+    what came from the field has had its own. Half of all images are mirrored.
     """
+    kinds = None if odds is None else torch.tensor(odds)
 
     def loss(model: nn.Module, batch: Batch, g: Generator) -> Tensor:
-        images, labels, soft, soft_share, coarse = batch
+        images, labels, soft, soft_share, coarse, weight = batch
         x = images.float()
         from_field = coarse[:, None, None]
         # Devices see all levels: within one, the true grey may have been anywhere.
         spread = (torch.rand(x.shape, generator=g) - 0.5) * LEVEL * (x > 0)
         x = torch.where(from_field, (x + spread).clamp(0, 255), x)
-        mirrored = torch.zeros(len(x), dtype=torch.bool)
-        if flips:
-            x, mirrored = augment.flip(x, g)
+        x, mirrored = augment.flip(x, g)
         if bad_day_share:
-            x = torch.where(from_field, x, augment.bad_day(x, g, bad_day_share))
+            x = torch.where(from_field, x, augment.bad_day(x, g, bad_day_share, kinds))
         logits = model(x).float()
         hard = f.cross_entropy(logits, labels, reduction="none")
         wanted = soft[torch.arange(len(x)), mirrored.long()]
         wanted = f.softmax((wanted + _TINY).log() / temperature, 1)
         apart = f.kl_div(f.log_softmax(logits / temperature, 1), wanted, reduction="none").sum(1)
         each = soft_share * apart * temperature**2 + (1 - soft_share) * hard
-        return each.mean()
+        return (each * weight).mean()
 
     return loss

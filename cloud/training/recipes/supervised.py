@@ -16,6 +16,7 @@ from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
 
 RANGE_SAMPLES = 512
+AVERAGED_STEPS = 500
 
 
 def supervised(order: Order, out: Saying) -> Made:
@@ -44,10 +45,12 @@ def fitted(
         FitTask(
             model=network, data=learning_rows.as_batch(rows),
             loss=learning_rows.loss_of(
-                temperature=temperature, bad_day_share=fitting.augment, flips=True
+                temperature=temperature, bad_day_share=fitting.augment
             ),
             fitting=fitting, checkpoints=order.folder / "checkpoints",
             checkpoint_s=order.checkpoint_s, kept=order.checkpoints_kept,
+            average_decay=learning_rows.average_decay(len(rows), fitting, AVERAGED_STEPS),
+            key=order.recipe.model_dump_json(),
         ),
         out,
     )  # fmt: skip

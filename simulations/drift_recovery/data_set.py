@@ -2,8 +2,6 @@
 
 import hashlib
 import uuid
-from dataclasses import fields
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -31,7 +29,3 @@ def labelled(images: NDArray[np.uint8], what: Sent, cloud: Answering, seed: int)
         holdout=np.array(drawn, np.bool_), captured=what.chosen.astype(np.float64),
         ids=np.array(ids), devices=np.full(count, "camera"), sites=np.full(count, ""),
     )  # fmt: skip
-
-
-def write(rows: DataRows, path: Path) -> None:
-    np.savez(path, **{field.name: getattr(rows, field.name) for field in fields(DataRows)})

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from cloud.feedback.data_file import write_rows
 from cloud.training import evaluate
 from cloud.training.documents import FineTune
 from cloud.training.fashion_mnist import Dataset, Split
@@ -63,7 +64,7 @@ def recover(data: Dataset, kind: str, recipe: FineTune, models: Path, folder: Pa
     what = sent(edge, stream, seed)
     rows = data_set.labelled(stream, what, cloud, seed)
     folder.mkdir(parents=True, exist_ok=True)
-    data_set.write(rows, folder / "data.npz")
+    (folder / "data.npz").write_bytes(write_rows(rows))
     trained = fine_tuned(recipe, folder / "data.npz", models, folder)
     new = answering(open_bundle(trained.bundle))
     before, escalated_before = _measured(edge, shifted)

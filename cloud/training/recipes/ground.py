@@ -8,17 +8,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.feedback.data_file import DataRows
+from cloud.feedback.data_file import BYTES_MAX, DataRows, read_rows
 from cloud.training import evaluate
 from cloud.training.child_messages import Order
 from cloud.training.recipes import base_data
 from cloud.training.recipes.base_data import BaseData
-from cloud.training.recipes.feedback_file import read_rows
 from shared.bundle.reader import Bundle, open_bundle
 from shared.confidence import softmax
 from shared.engines.engine import OpenOptions, Session
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
-from shared.errors import Malformed, Unknown
+from shared.errors import Malformed, TooLarge, Unknown
 
 Floats = NDArray[np.float32]
 SERVED: Final = ("onnxruntime/int8", "onnxruntime/fp16", "onnxruntime/fp32")
@@ -49,7 +48,12 @@ def feedback_of(order: Order) -> DataRows:
     """Raises `Unknown` when the job has no data set, and what reading it raises."""
     if order.data_set is None:
         raise Unknown("data_set: the job names none, and this recipe learns from feedback")
-    return read_rows(order.data_set)
+    path = order.data_set
+    if not path.is_file():
+        raise Unknown(f"{path}: there is no such data set; the worker brings it before it begins")
+    if (size := path.stat().st_size) > BYTES_MAX:
+        raise TooLarge(f"{path}: {size} bytes; at most {BYTES_MAX} are read: lower rows_max")
+    return read_rows(path.read_bytes(), str(path))
 
 
 def bundle_of(order: Order, ref: str, base: BaseData) -> Bundle:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.feedback.data_file import DataRows
+from cloud.feedback.data_file import DataRows, write_rows
 from tests.cloud.training.soft_images import soft_images
 
 NAMES = ("dark", "grey", "bright")
@@ -48,5 +48,5 @@ def feedback(count: int = 240, **changed: NDArray[np.generic]) -> DataRows:
 
 
 def write_feedback(path: Path, rows: DataRows) -> Path:
-    np.savez(path, **{name: getattr(rows, name) for name in DataRows.__dataclass_fields__})
+    path.write_bytes(write_rows(rows))
     return path

@@ -1,6 +1,6 @@
 """Inputs unlike the bundle's reference: seen on the device, by itself, whatever the model is sure of.
 
-Pure: `now` comes from the caller. One input is novel that lies in a rare outermost bin of the
+Pure: `now` comes from the caller, by `time.monotonic`. One input is novel that lies in a rare outermost bin of the
 reference. The newest ones together have a score (`distance.py`), which moves the level (`standing.py`):
 
     calm      one input in `EVERY` is looked at, and the next one after a novel one
@@ -151,7 +151,7 @@ class NoveltyWatch:
         evidence = Evidence(
             score=self.score, strays=moment.strays - began.strays,
             window_looks=moment.looked - began.looked, looks=moment.looked - before.looked,
-            elapsed_s=max(now - before.at, 0.0), room=self._room(began, moment, sample_bytes),
+            elapsed_s=now - before.at, room=self._room(began, moment, sample_bytes),
         )  # fmt: skip
         self._moments.append(moment)
         self._stand(moved(self._standing, evidence, self._settings))
@@ -190,7 +190,7 @@ class NoveltyWatch:
         if not rates:
             return 1.0
         answers = max(moment.answers - began.answers, 1)
-        return min(rates) * max(moment.at - began.at, 0.0) / answers
+        return min(rates) * (moment.at - began.at) / answers
 
     def _moment(self, now: float) -> _Moment:
         sketching = self.sketching

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from shared.features import input_features, nothing_to_see
+from shared.features import _plan, input_features, nothing_to_see
 
 IMAGE = np.random.default_rng(1).integers(0, 256, (28, 28)).astype(np.uint8)
 
@@ -51,6 +51,16 @@ def test_any_shape(shape: tuple[int, ...]) -> None:
 def test_of_a_large_input_a_part_says_the_same() -> None:
     large = np.random.default_rng(2).integers(0, 256, (1000, 800, 3)).astype(np.uint8)
     assert input_features(large) == pytest.approx((127.5, 73.9, 25.0, 85.3), rel=0.06)
+
+
+@pytest.mark.parametrize(
+    "shape", [(10**7,), (3, 10**6), (10**6, 3), (2000, 2000, 3), (10**5, 40, 1)]
+)
+def test_what_is_looked_at_is_bounded_whatever_the_shape(shape: tuple[int, ...]) -> None:
+    width, step, every, size, pairs, ones, _ = _plan(shape)
+    assert 2_000 <= size == len(ones) <= 9_000
+    assert 0 < pairs < size
+    assert width * every * step > 0
 
 
 def test_a_full_white_input_has_no_spread_by_rounding() -> None:

@@ -43,7 +43,7 @@ def test_nonsense_is_malformed(kind: str, payload: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "size"),
-    [("state", 2000), ("tel", 17_000), ("told", 66_000), ("reported/inventory", 17_000)],
+    [("state", 2000), ("tel", 21_000), ("told", 66_000), ("reported/inventory", 17_000)],
 )
 def test_too_much_is_not_read(kind: str, size: int) -> None:
     with pytest.raises(TooLarge):

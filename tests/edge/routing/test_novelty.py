@@ -5,6 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from edge.routing.novelty import EVERY, NoveltyWatch
 from edge.routing.settings import Budget, Novelty
@@ -143,12 +144,17 @@ def test_audits_raised_for_too_long_fall_back_and_it_says_so() -> None:
     assert all(stream.sees(FAULTY[400:500])), "novel inputs go to the cloud all the same"
 
 
-def test_a_clock_that_stands_still_or_goes_back_breaks_nothing() -> None:
+def test_of_samples_that_come_all_at_once_a_budget_has_room_for_none() -> None:
     watch = Stream(budget=Budget(samples_per_s=5)).watch
-    for n, image in enumerate(FAULTY[:300]):
+    for image in FAULTY[:300]:
         if watch.said(0, 0.5):
-            watch.look(image, -float(n))
+            watch.look(image, 7.0)
     assert (watch.level, watch.audit_share) == ("novel", PLAIN)
+
+
+def test_scores_out_of_order_are_refused() -> None:
+    with pytest.raises(ValidationError, match="watchful_score must be below novel_score"):
+        Novelty(watchful_score=1.5, novel_score=1.5)
 
 
 def test_other_settings_hold_from_the_next_sample_on() -> None:

@@ -1,14 +1,17 @@
 """A report is bounded whatever the device saw."""
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from edge.telemetry.health import SystemHealth, system_health
 from edge.telemetry.report import OTHERS, Facts, Moment, bounded_losses, report
 from edge.telemetry.sketching import Sketching
 from edge.telemetry.tally import VersionTally
 from shared.bundle.reader import open_bundle
+from shared.errors import Malformed
 from shared.fleet.telemetry import (
     BINS_MAX,
     BYTES_MAX,
@@ -100,6 +103,23 @@ def test_a_usual_report_is_small_and_reads_back() -> None:
     content = said.to_bytes()
     assert len(content) <= USUAL_BYTES
     assert Telemetry.from_bytes(content, BYTES_MAX) == said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"novel": 3},
+        {"strata": [{"share": 0.1, "confident": 1, "audited": 2}]},
+        {"strata": [{"share": 0.1, "confident": 9, "answered": 1, "disagreed": 2}]},
+        {"strata": [{"share": 0.1}] * (STRATA_MAX + 1)},
+        {"strata": [{"share": 1.1}]},
+    ],
+)
+def test_counts_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
+    body = json.loads(usual().to_bytes())
+    body["tally"] |= {"escalated": 2, **changes}
+    with pytest.raises(Malformed):
+        Telemetry.from_bytes(json.dumps(body).encode(), BYTES_MAX)
 
 
 def test_what_the_region_reads_of_health() -> None:

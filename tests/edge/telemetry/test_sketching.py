@@ -63,7 +63,7 @@ def test_an_input_with_nothing_in_it_is_missing_and_in_no_bin(
 
 def test_what_is_no_number_lies_beyond_the_last_edge() -> None:
     sketching = Sketching(REFERENCE)
-    sketching.look(np.full((8, 8), math.nan, np.float32))  # type: ignore[arg-type]  # a float bundle
+    sketching.look(np.full((8, 8), math.nan, np.float32))
     assert all(
         counts[-1] == 1 for name, counts in sketching.document().counts.items()
         if name.startswith("input")

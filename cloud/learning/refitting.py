@@ -15,7 +15,6 @@ from cloud.fleet.documents import Profile
 from cloud.learning.documents import LoopSettings, Refit
 from cloud.learning.models import Models
 from cloud.learning.neighbours import fleet_at
-from cloud.learning.refit import fit
 from cloud.learning.settings import LearningFleet
 from cloud.learning.store.loops import LoopStore
 from cloud.rollouts.documents import ProfileSubject, RolloutStatus
@@ -129,6 +128,8 @@ class Refitting:
         return await asyncio.to_thread(self._fit_now, model, version, before)
 
     def _fit_now(self, model: str, version: str, before: float) -> Refit:
+        from cloud.learning.refit import fit  # noqa: PLC0415  scipy takes seconds at every start
+
         settings = self._settings
         query = SampleQuery(model=model, version=version, since=self._now() - settings.window_s)
         rows = self._answers.answers(query, settings.samples_max)

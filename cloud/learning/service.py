@@ -28,6 +28,7 @@ from cloud.learning.loop.changes import Changes
 from cloud.learning.loop.desk import LoopDesk
 from cloud.learning.loop.driver import LoopDriver
 from cloud.learning.loop.hands import Hands
+from cloud.learning.loop.job_bundles import JobBundles
 from cloud.learning.loop.job_hand import JobHand
 from cloud.learning.loop.rollout_hand import RolloutHand
 from cloud.learning.loop.sample_hand import SampleHand
@@ -113,7 +114,7 @@ class LearningService:
         upkeep = Upkeep(feedback, FleetSites(config.fleet), now)
         queue = JobQueue(learning, config.training, blobs, now)
         tracking = Tracking(learning)
-        versions = VersionHand(config.registry)
+        versions = VersionHand(config.registry, JobBundles(queue, blobs))
         hands = Hands(
             SampleHand(feedback, config.loops.labels_read_max, now),
             JobHand(queue, tracking, learning), versions, RolloutHand(config.fleet),

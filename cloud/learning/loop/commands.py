@@ -50,9 +50,12 @@ class WatchJob(Document):
 
 
 class Evaluate(Document):
+    """Push it, where its job did not, and have the registry measure it."""
+
     kind: Literal["evaluate"] = "evaluate"
     model: Name
     version: Version
+    job: JobId
 
 
 class WatchEvaluation(Document):

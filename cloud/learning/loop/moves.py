@@ -54,7 +54,7 @@ def enter(record: CycleRecord, arrow: Arrow, now: float, words: str = "") -> Cyc
         verb = words or f"a person's go before {arrow}"
         return changed(
             record, now, phase=phase, asks=arrow, doing=look,
-            waits_for=f"{verb}: hybridge loop decide {record.cycle.id} go, or stop",
+            waits_for=f"{verb}: hybridge loop go {record.cycle.model} -m WHY, or stop",
         )  # fmt: skip
     record = changed(record, now, phase=_PHASES[arrow], asks=None, waits_for="")
     return changed(record, now, **_first(record, arrow, now))
@@ -100,7 +100,12 @@ def _first(record: CycleRecord, arrow: Arrow, now: float) -> dict[str, object]:
         case Arrow.TRAIN:
             return {"doing": Choose(model=settings.model, teacher=settings.teacher)}
         case Arrow.EVALUATE:
-            return {"doing": Evaluate(model=cycle.model, version=version_of(record))}
+            assert cycle.job is not None
+            return {
+                "doing": Evaluate(
+                    model=cycle.model, version=version_of(record), job=cycle.job
+                )
+            }  # fmt: skip
         case Arrow.APPROVE:
             return {
                 "doing": Approve(model=cycle.model, version=version_of(record), comment=comment)

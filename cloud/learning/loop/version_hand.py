@@ -9,14 +9,17 @@ from pathlib import Path
 
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
+from cloud.learning.loop.job_bundles import JobBundles
 from cloud.learning.loop.numbers import next_version
 from cloud.learning.neighbours import registry_at
 from cloud.learning.settings import LearningRegistry
+from cloud.registry.client import push
 from cloud.registry.client.client import RegistryClient
 from cloud.registry.client.signing import next_release
-from cloud.registry.documents import Evaluation, ModelVersion, State
+from cloud.registry.documents import Evaluation, ModelVersion, Origin, State
 from cloud.registry.trust.edits import sign
 from cloud.registry.trust.keys import load_signer, read_password
+from shared.bundle.reader import open_bundle
 from shared.errors import Conflict, Malformed, Unknown
 from shared.trust.names import model_role
 from shared.trust.tuf_api import CryptoSigner
@@ -25,8 +28,8 @@ _OVER = frozenset({State.REJECTED, State.RETIRED})
 
 
 class VersionHand:
-    def __init__(self, settings: LearningRegistry | None) -> None:
-        self._settings = settings
+    def __init__(self, settings: LearningRegistry | None, made: JobBundles) -> None:
+        self._settings, self._made = settings, made
 
     async def current(self, model: str) -> str | None:
         async with self._registry() as registry:
@@ -45,6 +48,11 @@ class VersionHand:
     async def evaluated(self, command: c.Evaluate) -> e.EvaluationSeen:
         """The newest evaluation of the version, or a new one: it has one cycle, and needs no other."""
         async with self._registry() as registry:
+            try:
+                await registry.version(command.model, command.version)
+            except Unknown:
+                async with self._made.archive(command.job) as archive:
+                    await _push(registry, archive, command.job)
             there = await registry.evaluations(command.model, command.version)
             if there:
                 return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
@@ -113,6 +121,14 @@ class VersionHand:
             raise Malformed("[registry] is not set: a loop needs one, with urls and api_key_file")
         async with registry_at(self._settings) as registry:
             yield registry
+
+
+async def _push(registry: RegistryClient, archive: Path, job: str) -> None:
+    """Run again after a cut it goes on where it was."""
+    opened = await asyncio.to_thread(open_bundle, archive)
+    parcel = await asyncio.to_thread(push.parcel_of, opened, archive)
+    planned = await push.plan(registry, parcel)
+    await push.push(registry, planned, Origin(training_job=job), lambda _: None)
 
 
 async def _current(registry: RegistryClient, model: str) -> str:

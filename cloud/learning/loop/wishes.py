@@ -1,6 +1,7 @@
 """What a cycle asks of the queue, and its words about samples. Pure."""
 
 from cloud.feedback.documents import DataSetVersion
+from cloud.learning.documents import Arrow
 from cloud.learning.loop.record import CycleRecord
 from cloud.training.documents import FineTune, JobSpec
 
@@ -19,7 +20,9 @@ def job_spec(record: CycleRecord) -> JobSpec:
             teacher=f"{settings.teacher}@{record.teacher}", base=settings.base,
             replay_rows=settings.replay_rows,
         ),
-        data_set=cycle.data_set, cpus=settings.cpus, push=True,
+        data_set=cycle.data_set, cpus=settings.cpus,
+        # the registry measures whatever is pushed, so who is asked before that is asked before both
+        push=Arrow.EVALUATE not in settings.asks,
         comment=f"cycle {cycle.id}: {cycle.trigger_words}"[:500],
     )  # fmt: skip
 

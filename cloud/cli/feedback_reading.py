@@ -1,6 +1,7 @@
 """`hybridge feedback status|list|show`: what devices sent back."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 
     from cloud.cli.feedback_labels import Names
     from cloud.feedback.documents import FeedbackSample
+
+_ID_WIDTH = 36
+"""Of a sample's id, which is to be pasted: whole in the narrowest terminal."""
+_WIDE_COLUMNS = 130
+_WIDE_ONLY = frozenset({"site", "received", "reason", "version"})
+"""What a narrower one has no room for; `feedback show` has it."""
 
 
 def status(
@@ -107,19 +114,22 @@ def show_sample(
 
 
 def _table(out: "Console", samples: "list[FeedbackSample]", names: "Names") -> None:
+    from rich.table import Column
+
     from cloud.cli.feedback_words import cloud_text, edge_text, person_text
 
-    rows = (
-        (
-            one.device, one.site, one.id, moment(one.received_at), one.reason, one.edge_version,
-            edge_text(one, names), cloud_text(one, names), person_text(one, names),
-        )
-        for one in samples
-    )  # fmt: skip
-    columns = (
-        "device", "site", "sample", "received", "reason", "version", "edge", "cloud", "person",
-    )  # fmt: skip
-    grid(out, "Samples", columns, rows)
+    columns: dict[str, Callable[[FeedbackSample], object]] = {
+        "device": lambda one: one.device, "site": lambda one: one.site,
+        "sample": lambda one: one.id, "received": lambda one: moment(one.received_at),
+        "reason": lambda one: one.reason, "version": lambda one: one.edge_version,
+        "edge": lambda one: edge_text(one, names), "cloud": lambda one: cloud_text(one, names),
+        "person": lambda one: person_text(one, names),
+    }  # fmt: skip
+    if out.width < _WIDE_COLUMNS:
+        columns = {name: of for name, of in columns.items() if name not in _WIDE_ONLY}
+    heads = [Column("sample", no_wrap=True, min_width=_ID_WIDTH) if name == "sample" else name
+             for name in columns]  # fmt: skip
+    grid(out, "Samples", heads, ([of(one) for of in columns.values()] for one in samples))
 
 
 def _draw(out: "Console", sample: "FeedbackSample", names: "Names") -> None:

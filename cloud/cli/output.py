@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
+    from rich.table import Column
 
 _PIPE_COLUMNS = 4000  # a line for `grep` is not broken
 
@@ -72,7 +73,7 @@ def console() -> "Console":
 
 
 def grid(
-    out: "Console", title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    out: "Console", title: str, columns: "Sequence[str | Column]", rows: Iterable[Sequence[object]]
 ) -> None:
     """A table, or "None." for one without rows."""
     from rich.table import Table

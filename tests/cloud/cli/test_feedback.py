@@ -69,6 +69,15 @@ def test_a_query_that_makes_no_sense_is_refused_in_words(
     assert not wire.asked
 
 
+def test_a_narrow_terminal_has_room_for_what_is_to_be_pasted(
+    wire: WireLearning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = wire.run("feedback", "list", *LABELS)
+    assert all(name in said.out for name in wire.samples)
+    assert "shirt 71%" in said.out
+
+
 def test_a_registry_that_does_not_answer_costs_names_only(wire: WireLearning) -> None:
     said = wire.run("feedback", "list", "--registry", "http://127.0.0.1:9")
     assert said.code == 0

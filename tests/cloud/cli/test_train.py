@@ -1,5 +1,6 @@
 """`hybridge train` against a learning process at the wire."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.cloud.cli.learning_views import ARTIFACT, HASH, NOW, job, run_of
 from tests.cloud.cli.own_registry import hybridge
 from tests.cloud.cli.wire_learning import WireLearning, wire_learning
 
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 RECIPE = """
 team = "vision"
 cpus = 2
@@ -87,6 +89,14 @@ def test_a_job_that_makes_no_sense_is_refused_in_words(
     assert said.code == 1
     assert words in said.err
     assert not wire.words()
+
+
+def test_the_job_of_the_page_is_one(wire: WireLearning, tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    file.write_text(text)
+    said = with_field(wire).run("train", "submit", str(file), "--dry-run")
+    assert (said.code, "2 CPUs, team vision" in said.out) == (0, True), said.err
 
 
 def test_a_file_and_options_at_once_are_wrong_usage(wire: WireLearning) -> None:

@@ -75,7 +75,7 @@ def test_a_narrow_terminal_has_room_for_what_is_to_be_pasted(
     monkeypatch.setenv("COLUMNS", "80")
     said = wire.run("feedback", "list", *LABELS)
     assert all(name in said.out for name in wire.samples)
-    assert "shirt 71%" in said.out
+    assert "shirt" in said.out
 
 
 def test_a_registry_that_does_not_answer_costs_names_only(wire: WireLearning) -> None:

@@ -193,17 +193,17 @@ class JobQueue:
                 )
             return self._jobs(connection, [there])[0]
         quota = place_rows.quota(connection, spec.team) or self._settings.quota_of(spec.team)
+        if spec.cpus > quota.cpus_max:
+            raise Conflict(
+                f"cpus {spec.cpus}: team {spec.team} may have {quota.cpus_max} at once, so it would "
+                "never begin; ask for less, or have the quota raised"
+            )
         of_team, of_all = job_rows.queued_counts(connection, spec.team)
         if of_team >= quota.queued_max or of_all >= self._settings.queued_max:
             raise Overloaded(
                 f"{of_team} jobs of team {spec.team} wait, of at most {quota.queued_max}, and "
                 f"{of_all} of all, of at most {self._settings.queued_max}; cancel some, or come again "
                 "when some have begun"
-            )
-        if spec.cpus > quota.cpus_max:
-            raise Conflict(
-                f"cpus {spec.cpus}: team {spec.team} may have {quota.cpus_max} at once, so it would "
-                "never begin; ask for less, or have the quota raised"
             )
         job_id = self._new_id(spec)
         job_rows.add(connection, job_id, spec, actor, key, self._now())

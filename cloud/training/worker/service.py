@@ -20,6 +20,8 @@ from cloud.training.cards import code_version
 from cloud.training.store.blobs import open_blobs
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.store.database import LearningDatabase
+from cloud.training.tracking.mlflow import copy_to
+from cloud.training.tracking.tracking import Tracking
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.child import CHILD
 from cloud.training.worker.config import WorkerConfig
@@ -45,10 +47,14 @@ class TrainWorkerService:
         now: Callable[[], float] = time.time,
         words: Sequence[str] = CHILD,
     ) -> None:
-        """`now` gives Unix seconds; `words`: what a job's process executes."""
+        """`now` gives Unix seconds; `words`: what a job's process executes.
+
+        Raises `Malformed` for a database's URL that is none.
+        """
         self._config, self._announce, self._now, self._words = config, ready, now, words
         self._stop = asyncio.Event()
         self._kick = asyncio.Event()
+        self._database = LearningDatabase(config.database_url)
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -81,14 +87,14 @@ class TrainWorkerService:
         shelf = BundleShelf(config.worker.bundles, config.worker.registry, config.state_dir)
         places = Places(config)
         apart = await places.probe()
-        database = LearningDatabase(config.database_url)
+        database = self._database
         try:
             await asyncio.to_thread(database.open)
             desk = Desk(
                 database,
                 config.training,
                 config.name,
-                secrets.token_hex(16),
+                token,
                 config.cpus,
                 self._now,
             )
@@ -182,6 +188,8 @@ class TrainWorkerService:
                 del self._runs[job], self._tasks[job]
             self._kick.set()
         await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
+        if self._config.worker.mlflow is not None:
+            await copy_to(self._config.worker.mlflow, Tracking(self._database), job)
 
     async def _pause(self, pause_s: float) -> None:
         """Until the next beat is due; a job that ends, or a stop, brings it on."""

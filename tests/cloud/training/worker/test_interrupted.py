@@ -5,6 +5,7 @@ import hashlib
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -45,13 +46,11 @@ async def stepped(at, job, step):
 
 def children_of(at):
     """Processes that carry the mark of a folder of this test."""
-    mark, found = str(at.folder).encode(), []
-    for entry in os.listdir("/proc"):
+    mark, found = b"HYBRIDGE_TRAINING_FOLDER=" + str(at.folder).encode(), []
+    for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            if entry.isdecimal():
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    if b"HYBRIDGE_TRAINING_FOLDER=" + mark in file.read():
-                        found.append(int(entry))
+            if entry.name.isdecimal() and mark in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
     return found
 
 
@@ -74,6 +73,7 @@ def test_a_worker_killed_at_once_takes_its_jobs_along_and_another_goes_on(at):
     assert asyncio.run(weights(at, job)) == uninterrupted()
 
 
+@pytest.mark.slow
 def test_a_job_killed_at_once_goes_on_from_its_checkpoint(at):
     with at.process():
         job = asyncio.run(at.submit("trains", steps=STEPS, pace_s=PACE_S))
@@ -85,6 +85,7 @@ def test_a_job_killed_at_once_goes_on_from_its_checkpoint(at):
     assert asyncio.run(weights(at, job)) == uninterrupted()
 
 
+@pytest.mark.slow
 def test_a_worker_told_to_end_gives_its_jobs_back_and_they_cost_no_attempt(at):
     with at.process() as worker:
         job = asyncio.run(at.submit("trains", steps=STEPS, pace_s=PACE_S))
@@ -100,6 +101,7 @@ def test_a_worker_told_to_end_gives_its_jobs_back_and_they_cost_no_attempt(at):
     assert asyncio.run(weights(at, job)) == uninterrupted()
 
 
+@pytest.mark.slow
 def test_another_machine_goes_on_from_the_checkpoint_that_was_shared(at, tmp_path):
     with at.process() as worker:
         job = asyncio.run(at.submit("trains", steps=STEPS, pace_s=PACE_S))

@@ -1,0 +1,175 @@
+"""Runs copied to an HTTP server that takes what MLflow's REST API documents, and nothing else."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Annotated, Literal
+
+import pytest
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cloud.training.documents import JobState, Point, Run
+from cloud.training.tracking.mlflow import TAG, export
+from shared.errors import Disconnected, Refused
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Pair(Strict):
+    key: Annotated[str, Field(min_length=1, max_length=250)]
+    value: Annotated[str, Field(max_length=6000)]
+
+
+class Metric(Strict):
+    key: Annotated[str, Field(min_length=1, max_length=250)]
+    value: float
+    timestamp: int
+    step: int
+
+
+class CreateExperiment(Strict):
+    name: str
+
+
+class Search(Strict):
+    experiment_ids: list[str]
+    filter: str
+    max_results: Annotated[int, Field(le=50_000)]
+
+
+class CreateRun(Strict):
+    experiment_id: str
+    run_name: str
+    start_time: int
+    tags: list[Pair]
+
+
+class LogBatch(Strict):
+    run_id: str
+    metrics: Annotated[list[Metric], Field(max_length=1000)] = []
+    params: Annotated[list[Pair], Field(max_length=100)] = []
+    tags: Annotated[list[Pair], Field(max_length=100)] = []
+
+
+class Update(Strict):
+    run_id: str
+    status: Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
+    end_time: int
+
+
+class Mlflow:
+    """Keeps what it is sent, as documented: a metric's step is one point, a parameter never changes."""
+
+    def __init__(self) -> None:
+        self.experiments, self.runs = {}, {}
+        self.metrics, self.params, self.status = {}, {}, {}
+
+    def app(self):
+        app = web.Application()
+        at = "/api/2.0/mlflow"
+        app.router.add_get(f"{at}/experiments/get-by-name", self.by_name)
+        for path, kind, handler in (
+            ("experiments/create", CreateExperiment, self.create_experiment),
+            ("runs/search", Search, self.search), ("runs/create", CreateRun, self.create),
+            ("runs/log-batch", LogBatch, self.log_batch), ("runs/update", Update, self.update),
+        ):  # fmt: skip
+            app.router.add_post(f"{at}/{path}", self.reading(kind, handler))
+        return app
+
+    @staticmethod
+    def reading(kind, handler):
+        async def handle(request):
+            try:
+                body = kind.model_validate_json(await request.read())
+            except ValidationError as error:
+                return web.json_response({"error_code": str(error)}, status=400)
+            return web.json_response(handler(body))
+
+        return handle
+
+    async def by_name(self, request):
+        name = request.query["experiment_name"]
+        if name not in self.experiments:
+            return web.json_response({"error_code": "RESOURCE_DOES_NOT_EXIST"}, status=404)
+        return web.json_response({"experiment": {"experiment_id": self.experiments[name]}})
+
+    def create_experiment(self, body):
+        self.experiments[body.name] = "7"
+        return {"experiment_id": "7"}
+
+    def search(self, body):
+        wanted = body.filter.partition("'")[2].rstrip("'")
+        assert body.filter.startswith(f"tags.`{TAG}` = ")
+        found = [one for one, run in self.runs.items() if Pair(key=TAG, value=wanted) in run.tags]
+        return {"runs": [{"info": {"run_id": one}} for one in found]}
+
+    def create(self, body):
+        self.runs[f"run-{len(self.runs)}"] = body
+        return {"run": {"info": {"run_id": f"run-{len(self.runs) - 1}"}}}
+
+    def log_batch(self, body):
+        for one in body.metrics:
+            self.metrics[body.run_id, one.key, one.step] = one.value
+        for one in body.params:
+            assert self.params.setdefault((body.run_id, one.key), one.value) == one.value
+        return {}
+
+    def update(self, body):
+        self.status[body.run_id] = (body.status, body.end_time)
+        return {}
+
+
+RUN = Run(
+    id="job-1", parameters={"kind": "finetune", "fitting": {"epochs": 3}}, data_set="a" * 64,
+    code_version="0.1.0+abc", machine="a cpu", started_at=10.0, ended_at=20.5,
+)  # fmt: skip
+POINTS = [Point(metric="loss", step=n, value=1.0 / (n + 1), at=10.0 + n) for n in range(2500)]
+
+
+@asynccontextmanager
+async def serving(app):
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+    finally:
+        await runner.cleanup()
+
+
+def test_a_run_is_there_once_however_often_it_is_copied():
+    mlflow = Mlflow()
+
+    async def twice():
+        async with serving(mlflow.app()) as url:
+            first = await export(url, RUN, POINTS[:5], JobState.FAILED)
+            return first, await export(url + "/", RUN, POINTS, JobState.DONE)
+
+    first, second = asyncio.run(twice())
+    assert first == second == "run-0"
+    assert len(mlflow.runs) == 1
+    assert {(step, value) for (_, _, step), value in mlflow.metrics.items()} == {
+        (one.step, one.value) for one in POINTS
+    }
+    assert mlflow.params["run-0", "fitting.epochs"] == "3"
+    assert mlflow.status["run-0"] == ("FINISHED", 20_500)
+    tags = {one.key: one.value for one in mlflow.runs["run-0"].tags}
+    assert tags["mlflow.source.git.commit"] == "0.1.0+abc"
+    assert tags["hybridge.data_set"] == "a" * 64
+
+
+def test_a_server_that_is_none_is_named():
+    async def wrong():
+        async with serving(web.Application()) as url:
+            await export(url, RUN, [], JobState.DONE)
+
+    with pytest.raises(Refused, match="MLflow experiments/create: 404"):
+        asyncio.run(wrong())
+
+
+def test_a_server_that_is_away_is_said():
+    with pytest.raises(Disconnected):
+        asyncio.run(export("http://127.0.0.1:9", RUN, [], JobState.DONE))

@@ -5,7 +5,7 @@ import typer
 from cloud.cli.learning_session import CODES
 from cloud.cli.loop_changes import begin, delete, go, set_loop, stop
 from cloud.cli.loop_checks import check, checks
-from cloud.cli.loop_reading import cycles, history, list_loops, show_loop
+from cloud.cli.loop_reading import cycles, history, list_loops, show_loop, status
 from cloud.cli.loop_refit import refit
 from cloud.cli.loop_watching import watch
 
@@ -17,5 +17,5 @@ loop = typer.Typer(
 loop.command(name="list")(list_loops)
 loop.command(name="show")(show_loop)
 loop.command(name="set")(set_loop)
-for _command in (begin, go, stop, cycles, history, watch, refit, check, checks, delete):
+for _command in (status, begin, go, stop, cycles, history, watch, refit, check, checks, delete):
     loop.command()(_command)

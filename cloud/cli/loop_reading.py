@@ -8,11 +8,32 @@ import typer
 from cloud.cli.learning_session import KeyFile, Learning, ask
 from cloud.cli.loop_arguments import ModelName
 from cloud.cli.output import Format, Output, facts, grid, moment, show
+from cloud.cli.registry_session import Code
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cloud.learning.documents import Loop
+
+
+def status(
+    *, learning: Learning = None, key_file: KeyFile = None, output: Output = Format.TABLE
+) -> None:
+    """Show the learning process in figures: samples, jobs, workers, loops, and who is waited for.
+
+    Exit codes: 0 done, 1 a check of training against serving failed, or refused, 2 wrong usage, 3 the
+    learning process cannot be reached.
+    """
+    found = ask(learning, key_file, lambda asked: asked.state())
+    rows: list[tuple[str, object]] = [
+        ("feedback samples", found.feedback_rows), ("data sets", found.data_sets),
+        *((f"jobs {state}", count) for state, count in found.jobs.items() if count),
+        ("workers", found.workers), ("loops", found.loops), ("cycles", found.cycles_running),
+        ("cycles that ask a person", found.asking), ("checks that failed", found.checks_failed),
+    ]  # fmt: skip
+    show(found, output, lambda out: facts(out, found.name, rows))
+    if found.checks_failed:
+        raise typer.Exit(Code.REFUSED)
 
 
 def list_loops(

@@ -6,10 +6,12 @@ from ssl import SSLContext
 from types import TracebackType
 from typing import Final, Self
 
+from cloud.fleet.client.reading import one
 from cloud.learning.client.data_sets import DataSets
 from cloud.learning.client.feedback import Feedback
 from cloud.learning.client.jobs import Jobs
 from cloud.learning.client.loops import Loops
+from cloud.learning.client.pages import LearningState
 from cloud.learning.client.settings import LearningClientSettings
 from cloud.registry.client.connection import Connection
 
@@ -51,6 +53,5 @@ class LearningClient:
     ) -> None:
         await self.connection.__aexit__(kind, error, trace)
 
-    async def state(self) -> object:
-        """The process in figures, as it gives them."""
-        return await self.connection.json("GET", "/v1/learning")
+    async def state(self) -> LearningState:
+        return await one(self.connection, LearningState, "GET", "/v1/learning")

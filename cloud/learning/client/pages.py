@@ -18,6 +18,22 @@ class SamplePage(Page):
     """`after` of the next page; None: this is the last."""
 
 
+class LearningState(Page):
+    """The process in figures."""
+
+    name: str
+    feedback_rows: int
+    data_sets: int
+    jobs: dict[str, int]
+    """By state."""
+    workers: int
+    loops: int
+    cycles_running: int
+    asking: int
+    """Cycles that wait for a person's go."""
+    checks_failed: int
+
+
 class CycleLine(Page):
     """What happened to a cycle, and when."""
 

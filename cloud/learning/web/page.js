@@ -246,7 +246,8 @@ function open(tab) {
   return trying(SHOW[tab]);
 }
 
-const isTyping = () => ["INPUT", "TEXTAREA"].includes(document.activeElement?.tagName);
+const isTyping = () =>
+  document.activeElement?.tagName === "INPUT" || [...document.querySelectorAll("#loop-cards input")].some((one) => one.value);
 
 $("key").value = sessionStorage.getItem("key") ?? "";
 $("filters").elements.names.value = sessionStorage.getItem("names") ?? "";

@@ -143,6 +143,8 @@ def test_a_loop_is_set_begun_and_stopped(region: OwnLearning, tmp_path: Path) ->
     assert "nothing to change" in region.run("approver", "loop", "set", str(file)).out
     begun = region.found("approver", "loop", "begin", "tiny-edge", "-m", "new lamps")
     assert "tiny-edge" in region.run("viewer", "loop", "list").out
+    state = region.found("viewer", "loop", "status")
+    assert (state["loops"], state["cycles_running"], state["workers"]) == (1, 1, 1)
     shown = region.run("viewer", "loop", "show", "tiny-edge").out
     assert "hybridge loop stop tiny-edge" in shown
     assert region.run("approver", "loop", "begin", "tiny-edge", "-m", "again").code == 4

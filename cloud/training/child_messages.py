@@ -31,6 +31,7 @@ class Order(Document):
     base: Path | None = None
     """Folder or `.npz` of the base data; None: the recipe needs none."""
     threads: Annotated[int, Field(ge=1)] = 1
+    """Of each process."""
     processes: Annotated[int, Field(ge=1)] = 1
     engine: Literal["local", "ray"] = "local"
     """Where `processes` run: here, or over the Ray cluster that `RAY_ADDRESS` names."""

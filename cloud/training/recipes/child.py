@@ -19,7 +19,7 @@ from cloud.training.recipes import surroundings
 from cloud.training.recipes.failing import RankLost, failed
 from cloud.training.recipes.saying import Saying, StopAsked
 from shared.config import in_words
-from shared.errors import Malformed
+from shared.errors import Malformed, Unknown
 from shared.parent_process import end_with_parent
 
 ORDER_BYTES_MAX = 1 << 20
@@ -84,11 +84,23 @@ def _work(lines: Messages, out: Saying, recipes: str) -> Exit:
     order = read_order(sys.stdin.buffer.readline(ORDER_BYTES_MAX + 1))
     surroundings.prepare(order.threads)
     if order.processes > 1 and order.recipe.kind not in ONE_PROCESS:
+        if order.engine == "ray":
+            return _engine_ray()(order, out, recipes)
         from cloud.training.recipes.distributed import launch  # noqa: PLC0415  torch
 
         return launch(order, lines, out, recipes)
     surroundings.steady(order.threads)
     return run(order, out, recipes)
+
+
+def _engine_ray() -> Callable[[Order, Saying, str], Exit]:
+    try:
+        from cloud.training.recipes.ray_engine import launch  # noqa: PLC0415  torch and Ray
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise Unknown("engine ray: Ray is not installed here; install hybridge[ray]") from error
+    return launch
 
 
 def run(order: Order, out: Saying, recipes: str) -> Exit:

@@ -44,8 +44,7 @@ def launch(order: Order, lines: Callable[[bytes], None], out: Saying, recipes: s
     Raises `RankLost` when no last word came.
     """
     written = order.folder / "order.json"
-    each = max(1, order.threads // order.processes)
-    write_whole(written, order.model_copy(update={"threads": each}).model_dump_json().encode())
+    write_whole(written, order.model_dump_json().encode())
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # a machine's own name may lead to no address of it
     out.stop_if_asked()
     with _Heard(lines) as heard:

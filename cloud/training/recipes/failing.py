@@ -58,6 +58,8 @@ def _words(error: BaseException) -> str:
             return str(error) or type(error).__name__
         case MemoryError():
             return f"out of memory: {error}; lower fitting.batch, or give the worker more"
+        case ModuleNotFoundError():
+            return f"{error.name} is not installed here; a train worker needs hybridge[train]"
         case OSError() if error.errno in _NO_ROOM:
             return f"{error.filename or 'a file'}: {error.strerror}; free space on its disk"
         case _:

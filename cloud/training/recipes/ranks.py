@@ -10,12 +10,15 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # torch exports it in words only
 from torch.nn.parallel import DistributedDataParallel
 
 SILENCE_S = 1800.0
 """How long one waits for the others: rank 0 validates and writes while they wait. A rank that ends
 is noticed at once, by its closed connection.
 """
+JOIN_S = 120.0
+"""How long ranks on other machines may take until they are there."""
 
 
 class Ranks(Protocol):
@@ -99,12 +102,23 @@ def join_local() -> None:
     dist.init_process_group("gloo", timeout=timedelta(seconds=SILENCE_S))
 
 
-def join(address: str, port: int, rank: int, count: int) -> None:
-    """Make the process group over a network, rank 0 listening at `address`."""
+def listen(address: str, count: int) -> TCPStore:
+    """Where the others of `count` ranks meet rank 0, whose machine has `address`; on a free port."""
+    return TCPStore(
+        address, 0, count, is_master=True, timeout=timedelta(seconds=JOIN_S), wait_for_workers=False
+    )
+
+
+def reach(address: str, port: int, count: int) -> TCPStore:
+    """The other end of `listen`."""
+    return TCPStore(address, port, count, is_master=False, timeout=timedelta(seconds=JOIN_S))
+
+
+def join(store: TCPStore, rank: int, count: int) -> None:
+    """Make the process group over a network. Blocks until all are there, or `JOIN_S` is over."""
     dist.init_process_group(
-        "gloo", init_method=f"tcp://{address}:{port}", rank=rank, world_size=count,
-        timeout=timedelta(seconds=SILENCE_S),
-    )  # fmt: skip
+        "gloo", store=store, rank=rank, world_size=count, timeout=timedelta(seconds=SILENCE_S)
+    )
 
 
 def leave() -> None:

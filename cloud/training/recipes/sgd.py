@@ -14,6 +14,8 @@ def optimizer(
         _decayed(model, fitting.weight_decay), fitting.learning_rate,
         momentum=momentum, nesterov=momentum > 0,
     )  # fmt: skip
+    if warm_share * steps == 1:
+        warm_share = min(1.0, 2 / steps)  # OneCycleLR divides by the steps of its rise, less one
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         sgd, fitting.learning_rate, total_steps=steps, pct_start=warm_share
     )

@@ -25,21 +25,21 @@ def run(folder: Path, name: str = "tiny", **more: object) -> tuple[list[Message]
 def test_two_processes_give_the_same_weights_in_two_runs_one_of_which_loses_a_rank(
     tmp_path: Path,
 ) -> None:
-    whole, code = run(tmp_path / "whole", processes=2, threads=2)
+    whole, code = run(tmp_path / "whole", processes=2)
     assert code == Exit.MADE
     assert isinstance(whole[0], Started)
     assert "2 x 1 threads" in whole[0].machine
     assert isinstance(whole[-1], Made)
     assert [m.step for m in whole if isinstance(m, Checkpointed)] == [3, 6, 9]
 
-    lost, code = run(tmp_path / "lost", "lost", processes=2, threads=2, checkpoint_s=1e-6)
+    lost, code = run(tmp_path / "lost", "lost", processes=2, checkpoint_s=1e-6)
     assert code == Exit.LOST
     assert not any(isinstance(m, Made | Stopped | Failed) for m in lost)
     assert lost[-1].kind == "said"
     assert "rank 1 of 2 was ended by SIGKILL" in lost[-1].text
     assert [m.step for m in lost if isinstance(m, Checkpointed)] == [1, 2, 3, 4]
 
-    again, code = run(tmp_path / "lost", processes=2, threads=2)
+    again, code = run(tmp_path / "lost", processes=2)
     assert code == Exit.MADE
     assert [m.step for m in again if isinstance(m, Checkpointed)] == [6, 9]
     one, other = ((tmp_path / name / "weights.bin").read_bytes() for name in ("whole", "lost"))
@@ -50,7 +50,7 @@ def test_two_processes_end_where_one_with_the_same_batch_ends(tmp_path: Path) ->
     # 96 rows in batches of 19: ranks have 10 and 9, and of the last batch the second has none.
     fitting = Fitting(epochs=3, batch=19, seed=3)
     for folder, processes in (("one", 1), ("two", 2)):
-        _, code = run(tmp_path / folder, "plain", processes=processes, threads=2, fitting=fitting)
+        _, code = run(tmp_path / folder, "plain", processes=processes, fitting=fitting)
         assert code == Exit.MADE
     one, two = (
         np.frombuffer((tmp_path / name / "weights.bin").read_bytes()[:-8], np.float32)

@@ -19,6 +19,7 @@ from shared.errors import Malformed
         (MemoryError("9 GB"), "no_room", "out of memory: 9 GB; lower fitting.batch"),
         (Malformed("labels: one class only"), "bad_data", "labels: one class only"),
         (OSError(errno.EACCES, "denied", "b"), "bug", "PermissionError: [Errno 13] denied: 'b'"),
+        (ModuleNotFoundError("no", name="torch"), "bug", "torch is not installed here; a train"),
         (KeyError("x"), "bug", "KeyError: 'x'"),
     ],
 )  # fmt: skip

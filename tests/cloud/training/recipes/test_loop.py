@@ -289,6 +289,13 @@ def test_data_that_cannot_be_fitted_is_refused_in_words(tmp_path: Path) -> None:
         fitted(tmp_path, model=TinyNet(1).requires_grad_(False))
 
 
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_a_few_steps_are_enough(tmp_path: Path, steps: int) -> None:
+    listener = Listener()
+    fitted(tmp_path, listener, fitting=Fitting(epochs=steps, batch=96))
+    assert listener.steps[-1] == steps
+
+
 def test_it_learns(tmp_path: Path) -> None:
     from tests.cloud.training.recipes.tiny_recipes import tiny_validation
 

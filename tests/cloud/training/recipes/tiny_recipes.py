@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import Generator, Tensor, nn
+from torch import distributed as dist
 from torch.nn import functional as f
 
 from cloud.training.child_messages import Made, Order
@@ -82,9 +83,9 @@ def _supervised(order: Order, out: Saying) -> Made:
             sys.stdout.flush()
         case "plain":
             more["loss"] = plain_loss
-        case "lost" if os.environ.get("RANK") == "1":
+        case "lost" if _rank() == 1:
             more["loss"] = _killed_at_step(5)
-        case "refuses" if os.environ.get("RANK") == "1":
+        case "refuses" if _rank() == 1:
             more["loss"] = _raises
     model = fit(
         tiny_task(
@@ -98,6 +99,10 @@ def _supervised(order: Order, out: Saying) -> Made:
         name=recipe.name, version=recipe.version,
         figures={"validation.loss": tiny_validation(model)},
     )  # fmt: skip
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
 
 
 def _killed_at_step(step: int) -> object:

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from cloud.cli.output import cell
 from cloud.cli.rollout_words import percent
 from cloud.monitoring.drift.documents import Accuracy, Alarm, FeatureDrift, Scope, ScopeState
+from cloud.registry.client.answers import plain
 
 _SMALL: Final = 0.1
 _LARGE: Final = 0.25
@@ -44,7 +44,7 @@ def accuracy_text(found: Accuracy | None) -> str:
 def alarm_line(alarm: Alarm) -> str:
     """What is wrong, and where it comes from."""
     scope = alarm.scope
-    return cell(f"{scope_text(scope)}, {scope.model} {scope.version}: {alarm.words}")
+    return plain(f"{scope_text(scope)}, {scope.model} {scope.version}: {alarm.words}")
 
 
 def devices_text(alarm: Alarm) -> str:

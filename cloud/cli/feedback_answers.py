@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cloud.cli.feedback_words import label_of, listed, name_of
+from cloud.cli.feedback_words import cloud_text, edge_text, label_of, listed, name_of
 from cloud.feedback.documents import FeedbackSample
+from cloud.registry.client.answers import plain
 from shared.errors import Malformed
 
 
@@ -67,9 +68,6 @@ def help_text(names: Sequence[str]) -> str:
 
 def question(sample: FeedbackSample, names: Sequence[str]) -> str:
     """As `cam-7 at lyon, edge: coat 55%, cloud: shirt 71%; it shows [shirt]? `."""
-    from cloud.cli.feedback_words import cloud_text, edge_text
-    from cloud.cli.output import cell
-
     where = f"{sample.device} at {sample.site}" if sample.site else sample.device
     said = f"edge: {edge_text(sample, names)}, cloud: {cloud_text(sample, names)}"
-    return cell(f"{where}, {said}; it shows [{name_of(sample.cloud_label, names)}]?")
+    return plain(f"{where}, {said}; it shows [{name_of(sample.cloud_label, names)}]?")

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from cloud.cli.output import cell
 from cloud.cli.rollout_words import percent, span
+from cloud.registry.client.answers import plain
 from cloud.training.documents import (
     ACTIVE,
     Distill,
@@ -63,7 +63,7 @@ def summary(job: Job) -> str:
         parts.append(f"made {job.bundle}")
     if job.why:
         parts.append(job.why)
-    return cell("; ".join(parts))
+    return plain("; ".join(parts))
 
 
 def next_patch(reference: str) -> str:

@@ -85,9 +85,10 @@ class LoopSettings(Document):
     data: DataSetSpec | None = None
     """None: the model's samples since the last cycle, with a half-life of a week."""
     teacher_gate: Teacher = Teacher()
-    fitting: Fitting = Fitting()
+    fitting: Fitting = Fitting(epochs=6, learning_rate=0.1)
+    """As fine-tuning was measured with (`FineTune`)."""
     base: Name = "fashion-mnist"
-    replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 10_000
+    replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 7_500
     cpus: Annotated[int, Field(ge=1, le=256)] = 1
     acceptance: Acceptance = Acceptance()
     asks: frozenset[Arrow] = frozenset({Arrow.APPROVE, Arrow.RELEASE})

@@ -1,0 +1,1 @@
+"""What a training job at full load beside the online tier costs its p99."""

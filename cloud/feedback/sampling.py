@@ -19,8 +19,9 @@ from cloud.store.draw import FOLDS, folds_of
 
 _FLOODING_MAX: Final = 100
 _DEVICES_MIN: Final = 3
-_FAIR_PARTS: Final = 1.5
-"""A device may have as many times its even part of a class, where devices are few."""
+_FAIR_PARTS: Final = 2.5
+"""A device may have as many times its even part of a class, where devices are few: when a scene changes
+for half of them, each of those sends twice its part, and nobody floods."""
 _MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _ALL_BITS: Final = (1 << 64) - 1
@@ -134,7 +135,7 @@ def cap_of(counts: list[int], share_max: float) -> int:
     """How many rows of a class each device may have at most, so that none has more than the share of
     what is left: the largest k with k <= share x sum(min(count, k)), and 1 at least.
 
-    Where devices are few the share is one and a half even parts: three with 20% each make no whole.
+    Where devices are few the share is two and a half even parts: three with 20% each make no whole.
     """
     devices = len(counts)
     most = max(counts, default=0)

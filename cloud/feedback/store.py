@@ -7,6 +7,7 @@ serve` into the same database.
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import sqlalchemy as sa
@@ -30,13 +31,14 @@ from cloud.feedback.documents import (
     FeedbackSample,
     FeedbackState,
     Label,
+    Reason,
     SampleQuery,
     Source,
 )
 from cloud.feedback.reading import shape_of
 from cloud.feedback.settings import FeedbackSettings
 from cloud.registry.artifacts.blobs import Blobs
-from cloud.store.schema import data_sets, devices, feedback
+from cloud.store.schema import data_sets, devices, feedback, labels
 from cloud.store.totals import ALL
 from shared.errors import Unknown
 from shared.ids import SampleId
@@ -235,17 +237,21 @@ def _state(connection: Connection) -> FeedbackState:
             ])
         )
     ).scalars().all()  # fmt: skip
-    person = sa.case((_of.label_source == Source.PERSON.value, 1), else_=0)
-    figures = connection.execute(
-        sa.select(
-            _of.reason, sa.func.count(), sa.func.sum(person), sa.func.sum(_of.contradicted)
-        ).group_by(_of.reason).order_by(_of.reason)
-    ).all()  # fmt: skip
+    said = labels.c
+    known = sa.select(sa.func.count(sa.distinct(said.sample_seq)))
+    differing = sa.select(said.sample_seq).group_by(said.sample_seq)
+    differing = differing.having(sa.func.min(said.label) != sa.func.max(said.label))
+    reasons = get_args(Reason)  # one pass over the index, without sorting
+    counts = connection.execute(
+        sa.select(*(sa.func.sum(sa.case((_of.reason == reason, 1), else_=0)) for reason in reasons))
+    ).one()
     return FeedbackState(
         rows=rows, bytes=size, oldest_at=min(ends, default=None),
-        newest_at=max(ends, default=None), per_reason={row[0]: row[1] for row in figures},
-        labelled=sum(int(row[2]) for row in figures),
-        contradicted=sum(int(row[3]) for row in figures),
+        newest_at=max(ends, default=None), per_reason={reason: int(n) for reason, n in zip(reasons, counts, strict=True) if n},
+        labelled=connection.execute(known).scalar_one(),
+        contradicted=connection.execute(
+            sa.select(sa.func.count()).select_from(differing.subquery())
+        ).scalar_one(),
         data_sets=connection.execute(
             sa.select(sa.func.count()).select_from(data_sets)
         ).scalar_one(),

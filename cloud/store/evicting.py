@@ -61,7 +61,9 @@ class Evictor:
                 connection.execute(sa.delete(feedback).where(_of.seq.in_(numbers)))
                 self._passed[device] = numbers[-1]
                 return going
-        query = sa.select(_of.seq, _of.device, _of.row_bytes).order_by(_of.seq).limit(_ROWS)
+        over = rows - self._bounds.rows_max if size <= self._bounds.bytes_max else _ROWS
+        query = sa.select(_of.seq, _of.device, _of.row_bytes).order_by(_of.seq)
+        query = query.limit(min(over, _ROWS))
         going = self._cut([tuple(row) for row in connection.execute(query)], rows, size)
         if going:
             last = going[-1][0]

@@ -7,10 +7,11 @@ that have more than their share the oldest samples go first, then the oldest of 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from cloud.store import totals
@@ -27,6 +28,17 @@ from shared.wire.envelope import CloudAnswer, Escalation
 
 _ROW_OVERHEAD_BYTES = 450  # names, numbers and the indexes' entries
 _WAIT_S = 5  # for another process's commit
+
+_COLUMNS = (
+    "sample_id", "device", "reason", "captured_at", "received_at", "codec", "dtype", "shape",
+    "dictionary", "payload", "edge_model", "edge_version", "edge_label", "edge_confidence",
+    "cloud_model", "cloud_version", "probabilities", "queue_ms", "run_ms", "row_bytes", "share",
+    "cloud_label", "cloud_confidence", "label", "draw",
+)  # fmt: skip
+_SQLITE_INSERT = (  # as text: going through each parameter's type costs as much as inserting it
+    f"INSERT INTO feedback ({', '.join(_COLUMNS)}) "  # noqa: S608  constants
+    f"VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT DO NOTHING"
+)
 
 Key = tuple[DeviceId, SampleId]
 
@@ -79,11 +91,10 @@ class FeedbackTable:
             return Written(0, 0)
         try:
             with self._writing.begin() as connection:
-                inserted = self._insert_new(connection, [_values(row) for row in rows])
+                inserted, had, size = self._insert_new(connection, [_values(row) for row in rows])
                 change = Change()
                 for device, row_bytes in inserted:
                     change.count(device, row_bytes)
-                had, size = totals.locked(connection)
                 evicted = self._evictor.evict(
                     connection, had + len(inserted), size + change.bytes[ALL], change
                 )
@@ -119,21 +130,29 @@ class FeedbackTable:
         self._engine.dispose()
 
     def _insert_new(
-        self, connection: Connection, values: list[dict[str, object]]
-    ) -> list[tuple[str, int]]:
-        """Device and bytes of each row that was not there."""
+        self, connection: Connection, values: list[dict[str, Any]]
+    ) -> tuple[list[tuple[str, int]], int, int]:
+        """Device and bytes of each row that was not there; rows and bytes of all before them."""
+        of = feedback.c
         if connection.dialect.name == "postgresql":
             statement = postgresql.insert(feedback).on_conflict_do_nothing()
-            returned = connection.execute(
-                statement.returning(feedback.c.device, feedback.c.row_bytes), values
-            )
+            returned = connection.execute(statement.returning(of.device, of.row_bytes), values)
             inserted = [(device, row_bytes) for device, row_bytes in returned]
             self._learn(connection)
-            return inserted
+            return inserted, *totals.locked(connection)
         # nobody else writes until this transaction ends, so what is new from here on is ours
-        before = connection.execute(select(func.max(feedback.c.seq))).scalar() or 0
-        connection.execute(sqlite.insert(feedback).on_conflict_do_nothing(), values)
-        return [(device, size) for seq, device, size in self._new(connection) if seq > before]
+        newest = select(func.coalesce(func.max(of.seq), 0)).scalar_subquery()
+        had, size, before = connection.execute(totals.OF_ALL.add_columns(newest)).one()
+        added = connection.exec_driver_sql(
+            _SQLITE_INSERT, [(one["sample_id"].hex, *list(one.values())[1:]) for one in values]
+        )
+        if added.rowcount < len(values) or self._seen < before:
+            new = [(device, its) for seq, device, its in self._new(connection) if seq > before]
+            return new, had, size
+        for one in values:
+            self.known.add(one["sample_id"])
+        self._seen = connection.execute(select(func.max(of.seq))).scalar_one()
+        return [(one["device"], one["row_bytes"]) for one in values], had, size
 
     def _learn(self, connection: Connection) -> None:
         for _ in self._new(connection):
@@ -154,7 +173,8 @@ class FeedbackTable:
             yield seq, device, row_bytes
 
 
-def _values(row: Feedback) -> dict[str, object]:
+def _values(row: Feedback) -> dict[str, Any]:
+    """By `_COLUMNS`, in their order."""
     escalation, answer = row.escalation, row.answer
     payload = escalation.payload
     if math.isnan(escalation.captured_at):  # SQLite would take it for no value, PostgreSQL keeps it

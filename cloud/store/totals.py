@@ -19,6 +19,8 @@ ALL: Final = ""
 """In the place of a device."""
 _MOST: Final = 16
 _of = devices.c
+OF_ALL: Final = sa.select(_of.row_count, _of.byte_count).where(_of.device == ALL)
+"""Rows and bytes of all devices."""
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ def locked(connection: sa.Connection) -> tuple[int, int]:
     """Rows and bytes of all devices. Other writers stay out until the transaction ends; SQLite's do
     not come in anyway.
     """
-    query = sa.select(_of.row_count, _of.byte_count).where(_of.device == ALL)
+    query = OF_ALL
     if connection.dialect.name == "postgresql":
         query = query.with_for_update()
     found = connection.execute(query).one()

@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     if asked.command == "doctor":
         return _doctor(asked.bundle, as_json=asked.json)
+    if asked.command == "status":
+        return _status(asked.config, as_json=asked.json)
     if asked.command == "updates":
         return _updates(asked)
     if asked.command == "enrol":
@@ -61,6 +63,21 @@ def _doctor(bundle: Path | None, *, as_json: bool) -> int:
     report = doctor.report(bundle)
     print(doctor.as_json(report) if as_json else doctor.render(report))  # noqa: T201
     return 0 if report.healthy else 1
+
+
+def _status(path: Path, *, as_json: bool) -> int:
+    from edge.status_command import fetch, words  # noqa: PLC0415  only here
+
+    try:
+        config = load(path)
+    except Malformed as error:
+        return _failed(error, 2)
+    try:
+        status = fetch(config.state_dir)
+    except HybridgeError as error:
+        return _failed(error, 1)
+    print(status.model_dump_json(indent=2) if as_json else words(status))  # noqa: T201
+    return 0
 
 
 def _updates(asked: argparse.Namespace) -> int:
@@ -124,6 +141,11 @@ def _parser() -> argparse.ArgumentParser:
     look = commands.add_parser("doctor", help="say what this machine can run, and why not the rest")
     look.add_argument("--bundle", type=Path, help="rank this bundle's variants too")
     look.add_argument("--json", action="store_true", help="for programs")
+    status = commands.add_parser(
+        "status", help="what the running agent does, and how novel inputs are"
+    )
+    status.add_argument("--config", type=Path, required=True, help="the agent's TOML file")
+    status.add_argument("--json", action="store_true", help="for programs")
     updates = commands.add_parser(
         "updates", help="where updates of the running agent stand; look, go back, go on"
     ).add_subparsers(dest="action", required=True)

@@ -1,61 +1,24 @@
 """`hybridge-edge updates ...`: asks the running agent of this device, by its local API."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException
 
 from pydantic import ValidationError
 
-from edge import api_url
 from edge.config import Config
+from edge.local_call import call, strange
 from edge.updates.status import TargetStatus, UpdateStatus, VersionStatus
-from shared.errors import Disconnected, HybridgeError, Malformed, Refused, Unavailable
-
-_TIMEOUT_S = 120.0  # a rollback opens a model
-_ANSWER_BYTES_MAX = 256 * 1024
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The agent sends nobody anywhere; what does is not the agent."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-# Proxies of the environment are for other machines: this asks the agent of this one.
-_LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
 
 
 def ask(config: Config, action: str, body: Mapping[str, object]) -> UpdateStatus:
-    """Raises `Refused` in the agent's words, `Disconnected` when none answers."""
-    url = f"{api_url.read(config.state_dir)}/v1/updates"
-    data = None
+    """Raises as `edge.local_call.call` does."""
+    path, data = "/v1/updates", None
     if action != "status":
-        url, data = f"{url}/{action}", json.dumps(body).encode()
-    request = urllib.request.Request(url, data)  # noqa: S310  http, of this device
+        path, data = f"{path}/{action}", json.dumps(body).encode()
     try:
-        with _LOCAL.open(request, timeout=_TIMEOUT_S) as answer:
-            return UpdateStatus.model_validate_json(answer.read(_ANSWER_BYTES_MAX))
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _refusal(error) from error
+        return UpdateStatus.model_validate_json(call(config.state_dir, path, data))
     except ValidationError as error:
-        raise Malformed(
-            f"{url}: answers what no agent does; does another program run there?"
-        ) from error
-    except (OSError, HTTPException) as error:
-        raise Disconnected(f"{url}: {error}; does the agent run?") from error
-
-
-def _refusal(error: urllib.error.HTTPError) -> HybridgeError:
-    content = error.read(64 * 1024)
-    try:
-        why = str(json.loads(content)["detail"])
-    except (ValueError, KeyError, TypeError):
-        return Malformed(f"{error.url}: answered {error.code}; is that the agent?")
-    return Refused(why) if error.code < 500 else Unavailable(why)
+        raise strange(config.state_dir, path) from error
 
 
 def words(status: UpdateStatus) -> str:

@@ -7,6 +7,7 @@ object store, and meet rank 0 by `torch.distributed` (gloo) as local ranks do.
 
 import os
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ from cloud.training.recipes.rank import together
 from cloud.training.recipes.saying import Saying, StopAsked
 from shared import __version__
 
+REACHED_S = 10.0
+"""For a connection to the cluster's head."""
 PLACED_S = 60.0
 """How long the cluster may take to find room; then the attempt is lost, and the queue tries again."""
 READY_S = 120.0
@@ -161,11 +164,15 @@ def _ready(actors: Sequence[Any], threads: int, out: Saying) -> None:
 def _cluster() -> Iterator[None]:
     """Ray is joined, never started; its handler of SIGTERM, which would end us, is undone."""
     before = signal.getsignal(signal.SIGTERM)
+    named = os.environ.get("RAY_ADDRESS", "auto")
+    host, colon, port = named.rpartition(":")
     try:
+        if colon and port.isdigit():  # Ray itself tries for a minute, and then ends the process
+            socket.create_connection((host, int(port)), REACHED_S).close()
         ray.init(address="auto", logging_level="ERROR", log_to_driver=True)
-    except ConnectionError as error:
+    except OSError as error:  # a ConnectionError where Ray finds none
         raise RankLost(
-            "no Ray cluster is to be reached; start one, and name it in RAY_ADDRESS"
+            f"no Ray cluster is to be reached at {named}; start one, and name it in RAY_ADDRESS"
         ) from error
     finally:
         signal.signal(signal.SIGTERM, before)

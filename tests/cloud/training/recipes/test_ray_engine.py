@@ -138,4 +138,4 @@ def test_no_cluster_loses_the_attempt_in_words(tmp_path: Path) -> None:
     heard, code = run("127.0.0.1:1", ray_order(tmp_path))
     assert code == Exit.LOST
     assert isinstance(heard[-1], Said)
-    assert "no Ray cluster is to be reached" in heard[-1].text
+    assert "no Ray cluster is to be reached at 127.0.0.1:1" in heard[-1].text

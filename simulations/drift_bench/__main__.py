@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="file whose block is written anew")
     parser.add_argument("--models", type=Path, default=Path("models"))
     arguments = parser.parse_args()
-    began = time.monotonic()
+    began = time.process_time()
     try:
         material = make(arguments.models)
     except HybridgeError as error:
@@ -54,7 +54,7 @@ def main() -> int:
         text = arguments.write.read_text("utf-8")
         arguments.write.write_text(report.replaced(text, results), "utf-8")
     print(report.block(results))
-    print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
+    print(f"{time.process_time() - began:.0f} s of one core", file=sys.stderr)
     return 1 if report.misses(results) else 0
 
 

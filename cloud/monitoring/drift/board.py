@@ -81,6 +81,9 @@ class Board:
         self._gauges.pop(key, None)
         if (alarm := self.alarms.pop(key, None)) is not None:
             changes.append(opened.closed(alarm, why, now))
+            if key[1].kind == "group":  # its devices' windows are longer, and hold what is over
+                of = (key[1].model, key[1].version)
+                self._tracks.begin_devices_anew(of, key[1].name)
 
     def _subsume(self, alarm: Alarm, now: float, changes: list[Change]) -> None:
         """What has become a part of another alarm is not one by itself any more."""

@@ -4,8 +4,8 @@ A row has the bins of every feature of the reference, one after another, and the
 one reference add up; rows of different ones have nothing to do with each other.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -35,9 +35,11 @@ class Feature:
     name: str
     begin: int
     end: int
-    pooled: NDArray[np.intp]
+    counts: tuple[int, ...]
+    """The reference's, by bin."""
+    pooled: NDArray[np.intp] = field(compare=False)
     """Of its bins, where each pooled one begins."""
-    expected: NDArray[np.float64]
+    expected: NDArray[np.float64] = field(compare=False)
     """The reference's counts by pooled bin."""
 
     @property
@@ -74,9 +76,17 @@ class Reference:
 
 def of_manifest(manifest: Manifest) -> Reference:
     """The first features that devices report, in the order in which devices and training know them."""
+    return of_sketches(
+        manifest.name, manifest.version, manifest.reference, _promised(manifest)
+    )  # fmt: skip
+
+
+def of_sketches(
+    model: str, version: str, sketches: Sequence[Sketch], expected_accuracy: float | None = None
+) -> Reference:
+    """As `of_manifest`."""
     return Reference(
-        manifest.name, manifest.version, reference_hash(manifest.reference),
-        _placed(manifest.reference), _promised(manifest),
+        model, version, reference_hash(sketches), _placed(sketches), expected_accuracy
     )  # fmt: skip
 
 
@@ -98,7 +108,11 @@ def _placed(sketches: Iterable[Sketch]) -> tuple[Feature, ...]:
             continue
         counts = np.asarray(sketch.counts, np.float64)
         starts = _pooled(counts)
-        found.append(Feature(name, at, at + len(counts), starts, np.add.reduceat(counts, starts)))
+        found.append(
+            Feature(
+                name, at, at + len(counts), sketch.counts, starts, np.add.reduceat(counts, starts)
+            )
+        )
         at += len(counts)
     return tuple(found)
 

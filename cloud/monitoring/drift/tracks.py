@@ -126,6 +126,14 @@ class Tracks:
         if track is not None and track.group != group:
             self._place(track, group, track.of)
 
+    def begin_devices_anew(self, of: Of, group: str | None = None) -> None:
+        """What its devices have said so far is over; None: the devices of all groups."""
+        width = self.references[of].width if of in self.references else 0
+        for track in self.devices.values():
+            if track.of == of and group in {None, track.group}:
+                track.window = DeviceWindow(width)
+                track.is_changed = False
+
     def of_version(self, of: Of) -> Iterator[GroupTrack]:
         return (one for (_, its), one in self.groups.items() if its == of)
 
@@ -242,11 +250,7 @@ class Tracks:
         return min(runs, key=lambda of: runs[of])
 
     def _begin_anew(self, of: Of) -> None:
-        reference = self.references[of]
-        for track in self.devices.values():
-            if track.of == of:
-                track.window = DeviceWindow(reference.width)
-                track.is_changed = False
+        self.begin_devices_anew(of)
         for group in self.of_version(of):
             group.window = GroupWindow(self._settings.window_samples)
             group.is_changed = False

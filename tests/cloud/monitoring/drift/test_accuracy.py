@@ -1,0 +1,104 @@
+"""The estimate is unbiased, and its interval covers."""
+
+import numpy as np
+import pytest
+
+from cloud.monitoring.drift.accuracy import AuditWindow, Strata, estimate
+from cloud.monitoring.drift.counting import Audits, Increment
+from cloud.monitoring.drift.reference import EXTRAS
+
+RUNS = 1000
+
+
+def drawn(rng, strata, escalated):
+    """What is reported, and the true share of right answers."""
+    found, wrong_all = Strata(), 0
+    for share, count, rate in strata:
+        wrong = rng.binomial(count, rate)
+        audits = rng.binomial(count, share)
+        seen = rng.hypergeometric(wrong, count - wrong, audits) if audits else 0
+        found.add([Audits(share, count, int(audits), int(seen))], (0, 0, 0))
+        wrong_all += wrong
+    count, rate = escalated
+    wrong = rng.binomial(count, rate)
+    found.add((), (count, count, int(wrong)))
+    total = sum(one[1] for one in strata) + count
+    return found, 1 - (wrong_all + wrong) / total
+
+
+@pytest.mark.parametrize(
+    ("strata", "escalated"),
+    [
+        ([(0.02, 5000, 0.03)], (800, 0.3)),
+        ([(0.02, 2000, 0.005)], (100, 0.1)),
+        ([(0.05, 4000, 0.9)], (200, 0.8)),
+        ([(0.01, 1000, 0.02), (0.05, 500, 0.02), (0.5, 200, 0.9)], (500, 0.5)),
+    ],
+)
+def test_the_interval_covers_and_the_estimate_is_unbiased(strata, escalated):
+    rng = np.random.default_rng(5)
+    covered, errors = 0, []
+    for _ in range(RUNS):
+        found, true = drawn(rng, strata, escalated)
+        got = estimate(found)
+        if got is None:
+            continue
+        covered += got.low <= true <= got.high
+        errors.append(got.estimate - true)
+    assert covered / len(errors) >= 0.95
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors)) + 1e-3
+
+
+def test_a_window_that_is_audited_more_often_does_not_weigh_more():
+    found = Strata()
+    found.add([Audits(0.02, 10_000, 200, 2), Audits(0.5, 400, 200, 160)], (0, 0, 0))
+    got = estimate(found)
+    assert got.estimate == pytest.approx((10_000 * 0.99 + 400 * 0.2) / 10_400, abs=1e-9)
+
+
+def test_without_audits_there_is_no_estimate():
+    found = Strata()
+    found.add([Audits(0.02, 500, 0, 0)], (50, 50, 10))
+    assert estimate(found) is None
+    assert estimate(Strata()) is None
+
+
+def test_few_audits_make_it_wide():
+    few, many = Strata(), Strata()
+    few.add([Audits(0.02, 500, 5, 0)], (0, 0, 0))
+    many.add([Audits(0.02, 50_000, 500, 0)], (0, 0, 0))
+    assert estimate(few).high - estimate(few).low > 0.4
+    assert estimate(many).high - estimate(many).low < 0.02
+
+
+def test_shares_beyond_those_that_there_is_room_for_join_the_nearest():
+    found = Strata()
+    for at in range(30):
+        found.add([Audits(at / 30, 10, 2, 1)], (0, 0, 0))
+    assert len(found.confident) == 8
+    assert found.audits == 60
+
+
+def increment(answered, disagreed):
+    audits = (Audits(0.1, answered * 10, answered, disagreed),)
+    return Increment(np.zeros(EXTRAS, np.uint32), audits)
+
+
+def test_a_device_has_no_more_than_its_part_of_a_group_s_audits():
+    window = AuditWindow(400)
+    window.add("liar", increment(10_000, 10_000), 6)
+    for at in range(5):
+        window.add(f"d{at}", increment(20, 0), 6)
+    assert estimate(window.total()).estimate >= 0.8
+
+
+def test_old_audits_leave():
+    window = AuditWindow(400)
+    for _ in range(40):
+        for at in range(6):
+            window.add(f"d{at}", increment(10, 10), 6)
+    for _ in range(40):
+        for at in range(6):
+            window.add(f"d{at}", increment(10, 0), 6)
+    assert estimate(window.total()).estimate == 1.0
+    assert estimate(window.total()).audits <= 500

@@ -41,6 +41,8 @@ def telemetry(
             "version": traffic.traits[traffic.model[device]].version,
             "started": started,
             **counts,
+            "novel": 0,
+            "strata": (),
             "latency": tuple(traffic.latency[device].tolist()),
             "confidence": _rows(traffic.confidence[device]),
         },

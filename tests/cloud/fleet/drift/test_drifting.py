@@ -1,0 +1,235 @@
+"""The part of the process that watches: telemetry in, alarms in the store, whatever ends it."""
+
+import asyncio
+import contextlib
+from random import Random
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cloud.fleet.device_settings import DeviceSettings
+from cloud.fleet.devices import Fleet
+from cloud.fleet.drift.drifting import Drifting
+from cloud.fleet.drift.keeping import DriftKeeping
+from cloud.fleet.drift.references import References
+from cloud.fleet.heard import Seen
+from cloud.fleet.metrics import FleetMetrics
+from cloud.fleet.store.database import FleetDatabase
+from cloud.monitoring.drift.settings import DriftSettings
+from shared.errors import Malformed, Unavailable
+from tests.cloud.monitoring.drift.field import INTERVAL_S, Device, reference
+
+DEVICES = [f"lyon-{at}" for at in range(4)]
+
+
+class Known(References):
+    """The registry's answers without a registry."""
+
+    def __init__(self, away=0):
+        super().__init__(None, Random(1))
+        self.away, self.asked = away, 0
+
+    async def of(self, version, now):
+        self.asked += 1
+        if self.asked <= self.away:
+            raise Unavailable("the registry is away")
+        return reference(version[1])
+
+
+class Region:
+    def __init__(self, folder, settings=None):
+        self.url = f"sqlite:///{folder / 'fleet.db'}"
+        self.devices = [Device(name) for name in DEVICES]
+        self.now = 1000.0
+        self.settings = settings or DriftSettings()
+        self.open()
+
+    def open(self, references=None):
+        """As a process that starts."""
+        self.database = FleetDatabase(self.url)
+        self.database.open()
+        settings = DeviceSettings(needs_enrolment=False)
+        self.fleet = Fleet(self.database, settings)
+        self.fleet.record([(one.name, Seen()) for one in self.devices], self.now)
+        self.wrote = 0
+        self.counts = CollectorRegistry()
+        self.references = references or Known()
+        self.drifting = Drifting(
+            DriftKeeping(self.database, settings), self.references, self.settings,
+            FleetMetrics(self.counts), self._wrote, lambda: self.now,
+        )  # fmt: skip
+
+    def _wrote(self):
+        self.wrote += 1
+
+    def killed(self):
+        self.database.close()
+        self.open()
+
+    async def turn(self, shift=0.0, missing=0):
+        self.now += INTERVAL_S
+        for one in self.devices:
+            one.sees(60, shift, missing=missing)
+        self.drifting.feed([(one.name, one.report()) for one in self.devices])
+        await self.drifting._look()
+        await self.drifting._ask()
+
+    async def turns(self, count, shift=0.0):
+        for _ in range(count):
+            await self.turn(shift)
+
+    def events(self):
+        return [one.kind for one in self.fleet.events(0, 1000) if one.kind.startswith("drift")]
+
+
+@pytest.fixture
+def region(tmp_path):
+    region = Region(tmp_path)
+    yield region
+    region.database.close()
+
+
+def test_drift_is_stored_said_and_closed(region):
+    async def go():
+        await region.turns(8)
+        await region.turns(6, 3.0)
+        assert region.events() == ["drift_opened"]
+        (alarm,), _ = await region.drifting.alarms(is_on=True, after="", limit=10)
+        assert (alarm.scope.kind, alarm.scope.name) == ("group", "all")
+        state = await region.drifting.state(None, None, None, "", 100)
+        assert state.alarms == (alarm,)
+        assert {one.scope.name for one in state.scopes} == {"fleet", "all", *DEVICES}
+        await region.turns(15)
+        assert region.events() == ["drift_opened", "drift_closed"]
+
+    asyncio.run(go())
+    assert region.wrote == 2
+    assert region.counts.get_sample_value("hybridge_fleet_drift_alarms") == 0
+    assert region.counts.get_sample_value("hybridge_fleet_drift_devices") == 4
+
+
+def test_killed_with_an_alarm_on_it_does_not_open_twice_and_still_closes(region):
+    async def go():
+        await region.turns(8)
+        await region.turns(6, 3.0)
+        region.killed()
+        await region.turns(12, 3.0)
+        assert region.events() == ["drift_opened"]
+        await region.turns(15)
+        assert region.events() == ["drift_opened", "drift_closed"]
+
+    asyncio.run(go())
+
+
+def test_killed_between_decision_and_store_it_is_decided_again(region):
+    async def go():
+        await region.turns(8)
+        apply = region.drifting._keeping.apply
+
+        def dies(*_):
+            raise Unavailable("the disk is gone")
+
+        region.drifting._keeping.apply = dies
+        await region.turns(6, 3.0)
+        region.drifting._keeping.apply = apply
+        assert region.events() == []
+        region.killed()
+        await region.turns(8, 3.0)
+        assert region.events() == ["drift_opened"]
+
+    asyncio.run(go())
+
+
+def test_what_could_not_be_stored_is_stored_when_the_store_is_back(region):
+    async def go():
+        await region.turns(8)
+        keeping = region.drifting._keeping
+        apply, keeping.apply = keeping.apply, lambda *_: _away()
+        await region.turns(6, 3.0)
+        assert region.events() == []
+        keeping.apply = apply
+        await region.turn(3.0)
+        assert region.events() == ["drift_opened"]
+
+    def _away():
+        raise Unavailable("the disk is full")
+
+    asyncio.run(go())
+
+
+def test_a_device_that_has_left_the_fleet_is_watched_no_more(region):
+    async def go():
+        await region.turns(4)
+        gone = region.devices.pop()
+        region.fleet.remove(gone.name, "ann", region.now)
+        region.now += 400  # the comparison is made each five minutes
+        await region.turn()
+        state = await region.drifting.state("device", None, None, "", 100)
+        assert {one.scope.name for one in state.scopes} == set(DEVICES[:-1])
+
+    asyncio.run(go())
+
+
+def test_of_strangers_nothing_is_counted(region):
+    async def go():
+        stranger = Device("nobody")
+        stranger.sees(500)
+        region.drifting.feed([("nobody", stranger.report())])
+        await region.turns(3)
+        state = await region.drifting.state("device", "nobody", None, "", 100)
+        assert state.scopes == ()
+
+    asyncio.run(go())
+
+
+def test_reports_that_have_no_place_to_wait_are_counted(tmp_path):
+    region = Region(tmp_path, DriftSettings(pending_max=2))
+    asyncio.run(region.turns(2))
+    dropped = region.counts.get_sample_value(
+        "hybridge_fleet_drift_doubts_total", {"reason": "no_turn"}
+    )
+    assert dropped == 4
+    region.database.close()
+
+
+def test_a_registry_that_is_away_is_asked_again(region):
+    async def go():
+        region.drifting._references = references = Known(away=2)
+        await region.turns(12)
+        assert references.asked >= 3
+        state = await region.drifting.state("group", None, None, "", 100)
+        assert state.scopes[0].features
+
+    asyncio.run(go())
+
+
+def test_a_page_s_end_that_no_page_gave_is_refused(region):
+    async def go():
+        await region.turns(2)
+        with pytest.raises(Malformed, match="after is 'x'"):
+            await region.drifting.state(None, None, None, "x", 10)
+
+    asyncio.run(go())
+
+
+def test_drained_it_looks_once_more_and_ends(region):
+    async def go():
+        running = asyncio.create_task(region.drifting.run())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.shield(running)
+        for one in region.devices:
+            one.sees(60)
+        region.drifting.feed([(one.name, one.report()) for one in region.devices])
+        region.drifting.drain()
+        async with asyncio.timeout(20):
+            await running
+        assert region.drifting._pending == {}
+
+    asyncio.run(go())
+
+
+def test_a_record_that_nobody_can_read_does_not_stop_it(region):
+    region.drifting._keeping.apply([], "nonsense", 1.0, 10)
+    asyncio.run(region.turns(2))
+    assert region.drifting._watch is not None

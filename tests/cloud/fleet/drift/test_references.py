@@ -1,0 +1,60 @@
+"""References from a real registry."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from cloud.fleet.drift.references import References
+from cloud.fleet.settings import RegistryAsk
+from cloud.monitoring.drift.reference import without
+from shared.errors import HybridgeError
+from shared.sketches import reference_hash
+from tests.cloud.registry.pushing import MODEL, make_model, push
+from tests.cloud.registry.servers import RegistryProcess, registry
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryProcess]:
+    folder = tmp_path_factory.mktemp("registry")
+    with registry(folder / "home", "[evaluation]\nprocesses = 0\n") as process:
+        make_model(process)
+        push(process, folder / "bundle", "1.0.0")
+        yield process
+
+
+def test_a_version_s_reference_is_that_of_its_manifest(home: RegistryProcess) -> None:
+    references = References(
+        RegistryAsk(urls=(home.url,), api_key_file=home.key_file("viewer")), Random(1)
+    )
+    found = asyncio.run(references.of((MODEL, "1.0.0"), 0.0))
+    assert (found.model, found.version) == (MODEL, "1.0.0")
+    assert len(found.hash) == len(reference_hash(())) == 16
+
+
+def test_of_a_version_that_the_registry_does_not_have_nothing_is_known(
+    home: RegistryProcess,
+) -> None:
+    references = References(
+        RegistryAsk(urls=(home.url,), api_key_file=home.key_file("viewer")), Random(1)
+    )
+    assert asyncio.run(references.of((MODEL, "9.9.9"), 0.0)) == without(MODEL, "9.9.9")
+
+
+def test_without_a_registry_nothing_is_known() -> None:
+    assert asyncio.run(References(None, Random(1)).of(("m", "1.0.0"), 0.0)) == without("m", "1.0.0")
+
+
+def test_a_registry_that_does_not_answer_is_asked_later(
+    home: RegistryProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("hy_nonsense")
+    asks = RegistryAsk(urls=(home.url,), api_key_file=tmp_path / "key")
+    references, of = References(asks, Random(1)), (MODEL, "1.0.0")
+    assert references.due([of], 0.0) == [of]
+    with pytest.raises(HybridgeError):
+        asyncio.run(references.of(of, 0.0))
+    assert references.due([of], 0.5) == []
+    assert references.due([of], 310.0) == [of]

@@ -121,6 +121,16 @@ def environment(threads: int, gpus: str, temporary: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
+def waited_for_core_s(pid: int) -> float:
+    """For how long the process has been ready to run while others had the cores (its first thread;
+    schedstat of proc(5)); 0 where the kernel does not tell.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text("utf-8").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 def folder_bytes(folder: Path) -> int:
     """Of every file in it, as it fills the disk; what goes while it is counted does not count."""
     total = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 from cloud.registry.artifacts.blobs import Blobs
 from cloud.training.child_messages import (
@@ -24,7 +24,7 @@ from cloud.training.documents import Artifact, FineTune, Run
 from cloud.training.queue.ending import Broke, Done, Ended, GaveBack
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import keeping
-from cloud.training.worker.apart import environment, folder_bytes
+from cloud.training.worker.apart import environment, folder_bytes, waited_for_core_s
 from cloud.training.worker.child import CHILD, Child, how_it_ended
 from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.leftovers import end_leftovers
@@ -33,18 +33,13 @@ from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
 from cloud.training.worker.pushing import push
 from cloud.training.worker.settings import TrainWorker
+from cloud.training.worker.stopping import Stop, astray, failed_words, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
 from shared.errors import HybridgeError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
-Stop = Literal["cancel", "preempt", "shutdown", "time", "disk", "lost"]
 _LOOK_S: Final = 5.0
-"""Between two counts of what a job has on disk."""
-_WORDS: Final = {
-    "cancel": "was cancelled",
-    "preempt": "gave its place",
-    "shutdown": "its worker was told to end",
-}
+"""Between two looks at what a job has on disk."""
 _OUR_OWN: Final = frozenset({"no_room"})
 """Reasons of `Failed` that are this machine's and not the job's: elsewhere, or later, it may do."""
 
@@ -73,6 +68,7 @@ class JobRun:
         self._around = around
         self._clock = asyncio.get_running_loop().time
         self._began = self._clock()
+        self._waited_s = 0.0
         self._notes = Notes()
         self._progress = 0.0
         self._stop: Stop | None = None
@@ -121,7 +117,7 @@ class JobRun:
         await asyncio.to_thread(end_leftovers, around.preparing.folder(self.job.id).absolute())
         order = await around.preparing.order(self.job)
         if self._stop is not None:  # before it began
-            return self._stopped_as(self._stop)
+            return stopped_as(self._stop, self.job.spec, around.settings)
         ended = await self._in_process(order)
         if ended is not None:
             return ended
@@ -149,7 +145,7 @@ class JobRun:
         bounds = Bounds(settings.start_s, settings.silence_s, left_s, settings.lines_per_s_max)
         watch = Watch(bounds, self._clock())
         reading = asyncio.create_task(self._read(child, watch), name="reading")
-        looking = asyncio.create_task(self._look(order.folder), name="looking")
+        looking = asyncio.create_task(self._look(order.folder, child.pid, watch), name="looking")
         within_s = 0.0
         try:
             await self._until_over(child, watch, reading)
@@ -185,13 +181,13 @@ class JobRun:
                     if now >= killed_at:
                         return
                 elif now >= watch.silent_at():
-                    raise _astray(watch.why_silent())
+                    raise astray(watch.why_silent())
                 elif now >= watch.spent_at():
                     self.stop("time")
             try:
                 reading.result()
             except Astray as error:
-                raise _astray(str(error)) from error
+                raise astray(str(error)) from error
         finally:
             stopping.cancel()
 
@@ -200,41 +196,18 @@ class JobRun:
             case Made() if self._stop != "lost":
                 return None
             case Failed() if self._last.reason in _OUR_OWN:
-                return GaveBack(self._failed_words(self._last), costs=True)
+                return GaveBack(failed_words(self._last), costs=True)
             case Failed():
-                return Broke(self._failed_words(self._last))
+                return Broke(failed_words(self._last))
             case _:
                 pass
         if self._stop is not None:
             if self._checkpoint is not None and self._stop != "lost":
                 await self._share(self._checkpoint)
-            return self._stopped_as(self._stop)
+            return stopped_as(self._stop, self.job.spec, self._around.settings)
         if isinstance(self._last, Stopped):
             return GaveBack("it stopped, and nobody had asked it to", costs=True)
         return GaveBack(how_it_ended(code), costs=True)
-
-    def _stopped_as(self, how: Stop) -> Ended:
-        match how:
-            case "time":
-                spent = self.job.spec.max_duration_s
-                return Broke(
-                    f"it worked for longer than its max_duration_s of {spent:g}; submit it with more "
-                    "time, or with less to do"
-                )
-            case "disk":
-                most = self._around.settings.folder_bytes_max
-                return Broke(f"its folder grew over {most // 2**20} MiB (worker.folder_bytes_max)")
-            case "lost":
-                return GaveBack("it is another worker's", costs=False)
-            case "cancel" | "preempt" | "shutdown":
-                return GaveBack(_WORDS[how], costs=False)
-            case _:
-                assert_never(how)
-
-    @staticmethod
-    def _failed_words(failed: Failed) -> str:
-        at = "" if failed.step is None else f" at step {failed.step}"
-        return f"{failed.reason}{at}: {failed.words}"
 
     async def _read(self, child: Child, watch: Watch) -> None:
         """Every message, to the last word or the end. Raises `Astray`."""
@@ -287,10 +260,16 @@ class JobRun:
             if before is not None:
                 await asyncio.to_thread(around.blobs.remove, before)
 
-    async def _look(self, folder: Path) -> None:
-        most = self._around.settings.folder_bytes_max
+    async def _look(self, folder: Path, pid: int, watch: Watch) -> None:
+        """What it has on disk, and how long it waited for a core: whoever gives way to everything else
+        is not to blame for that.
+        """
+        most, waited_s = self._around.settings.folder_bytes_max, 0.0
         while True:
             await asyncio.sleep(_LOOK_S)
+            before, waited_s = waited_s, max(waited_s, waited_for_core_s(pid))
+            watch.waited(waited_s - before)
+            self._waited_s += waited_s - before
             if await asyncio.to_thread(folder_bytes, folder) > most:
                 self.stop("disk")
                 return
@@ -314,8 +293,4 @@ class JobRun:
             return
 
     def _worked_s(self) -> float:
-        return self.job.worked_s + self._clock() - self._began
-
-
-def _astray(words: str) -> Unavailable:
-    return Unavailable(f"its process was ended: {words}")
+        return self.job.worked_s + max(0.0, self._clock() - self._began - self._waited_s)

@@ -53,6 +53,11 @@ class Watch:
         self._heard, self._has_spoken = now, True
         return message
 
+    def waited(self, waited_s: float) -> None:
+        """It could have run for that long and got no core: it neither worked nor was it silent."""
+        self._began += waited_s
+        self._heard += waited_s
+
     def silent_at(self) -> float:
         """When it has been silent for too long."""
         return self._heard + (self._bounds.silence_s if self._has_spoken else self._bounds.start_s)

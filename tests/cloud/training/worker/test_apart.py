@@ -1,0 +1,100 @@
+"""What keeps jobs off other work: a cgroup's files, a real process's priority, its environment."""
+
+import asyncio
+import os
+
+import pytest
+
+from cloud.training.worker.apart import Cgroup, environment, folder_bytes, own_cgroup
+from cloud.training.worker.notes import Notes
+from cloud.training.worker.places import Places
+from shared.errors import Malformed, Unavailable
+from tests.cloud.training.worker.standing import Standing
+
+
+@pytest.fixture
+def delegated(tmp_path):
+    """The files of a delegated group, as the kernel shows them."""
+    own = tmp_path / "cgroup" / "user.slice" / "w.service"
+    own.mkdir(parents=True)
+    (tmp_path / "cgroup" / "cgroup.controllers").write_text("cpu memory pids")
+    (own / "cgroup.controllers").write_text("cpu memory pids\n")
+    membership = tmp_path / "membership"
+    membership.write_text("1:name=systemd:/x\n0::/user.slice/w.service\n")
+    return own, membership, [tmp_path / "absent", tmp_path / "cgroup"]
+
+
+def test_a_delegated_cgroup_is_used(delegated):
+    own, membership, mounts = delegated
+    found = own_cgroup("auto", 3, mounts, membership)
+    assert isinstance(found, Cgroup)
+    assert (own / "train-worker" / "cgroup.procs").read_text() == str(os.getpid())
+    assert (own / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (own / "train-jobs" / "cpu.weight").read_text() == "1"
+    assert (own / "train-jobs" / "cpu.max").read_text() == "300000 100000"
+    place = found.make("job-1", 2, 1000)
+    assert (place / "cpu.max").read_text() == "200000 100000"
+    assert (place / "memory.max").read_text() == "1000"
+    found.end("job-1")
+    assert (place / "cgroup.kill").read_text() == "1"
+
+
+def test_where_there_is_none_it_says_why(delegated, tmp_path):
+    own, membership, mounts = delegated
+    assert own_cgroup("never", 1) == "no cgroup is wanted"
+    assert own_cgroup("auto", 1, [tmp_path / "absent"], membership) == "no cgroup v2 here"
+    (own / "cgroup.controllers").write_text("pids")
+    assert "the controllers cpu, memory are not delegated" in own_cgroup(
+        "auto", 1, mounts, membership
+    )
+    with pytest.raises(Malformed, match="Delegate=cpu memory"):
+        own_cgroup(own, 1)
+
+
+def test_a_jobs_process_gives_way_and_is_bound_to_its_cores(tmp_path):
+    core = min(os.sched_getaffinity(0))
+    at = Standing(
+        tmp_path / "at", f"gives_way = true\ncores = [{core}]\nmemory_bytes_max = 4294967296"
+    )
+    at.close()
+    at.config.work_dir.mkdir()
+    said = asyncio.run(Places(at.config).probe())
+    assert "SCHED_IDLE" in said
+    assert f"cores {core}" in said
+    assert "memory 4096 MiB" in said
+    assert "no cgroup is wanted" in said
+
+
+def test_cores_that_are_not_there_are_said_before_a_job_begins(tmp_path):
+    at = Standing(tmp_path / "at", "cores = [4000]")
+    at.close()
+    at.config.work_dir.mkdir()
+    with pytest.raises(Unavailable, match=r"see worker\.cores"):
+        asyncio.run(Places(at.config).probe())
+
+
+def test_a_job_inherits_no_secret(monkeypatch, tmp_path):
+    monkeypatch.setenv("HYBRIDGE_API_KEY", "secret")
+    found = environment(3, "", tmp_path)
+    assert "HYBRIDGE_API_KEY" not in found
+    assert found["MKL_NUM_THREADS"] == "3"
+    assert found["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_folder_is_counted_as_it_fills_the_disk(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "big").write_bytes(os.urandom(100_000))
+    (tmp_path / "link").symlink_to("/usr")
+    assert 100_000 <= folder_bytes(tmp_path) < 200_000
+
+
+def test_what_a_job_says_while_the_database_is_away_is_bounded():
+    notes = Notes()
+    for _ in range(3):
+        for number in range(1500):
+            notes.said(f"{number}", 1.0)
+        notes.put_back(notes.taken())
+    taken = notes.taken()
+    assert len(taken.lines) <= 2001
+    assert "of which nothing is kept" in taken.lines[-1][1]
+    assert notes.taken().lines == []

@@ -158,6 +158,13 @@ def test_a_followed_job_ends_with_its_last_line_and_its_code(wire: WireLearning)
     assert wire.run("train", "logs", "one", "--after", "3").out.count("\n") == 1
 
 
+def test_a_job_that_is_over_already_is_followed_to_its_last_line(wire: WireLearning) -> None:
+    wire.jobs = {"one": job("one", state=JobState.DONE, ended_at=NOW)}
+    wire.lines = [LogLine(seq=n, at=NOW, text=f"line {n}") for n in range(1, 6)]
+    said = wire.run("train", "logs", "one", "-f", "-o", "json")
+    assert (said.code, said.out.count("\n")) == (0, 5)  # two in each answer
+
+
 def test_cancel_and_priority_say_what_became_of_it(wire: WireLearning) -> None:
     wire.jobs = {"one": job("one")}
     assert "would cancel one" in wire.run("train", "cancel", "one", "-m", "x", "--dry-run").out

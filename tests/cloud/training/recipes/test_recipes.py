@@ -120,12 +120,18 @@ def test_the_same_order_makes_the_same_bundle(workshop: Workshop, tmp_path: Path
                 version="1.0.9",
                 student="small@1.0.0",
                 replay_rows=100,
-                fitting={**FITTING, "epochs": 1},
+                fitting={**FITTING, "epochs": 2},
             )
         ).manifest
         for into in ("once", "again")
     ]
-    assert manifests[0] == manifests[1]
+    first, second = (  # the code's version may change while others commit
+        manifest.model_copy(
+            update={"lineage": manifest.lineage.model_copy(update={"code_version": ""})}
+        )
+        for manifest in manifests
+    )
+    assert first == second
 
 
 def test_what_a_person_said_outweighs_the_cloud(workshop: Workshop, tmp_path: Path) -> None:
@@ -159,7 +165,7 @@ def test_halving(workshop: Workshop) -> None:
     assert "taken for right" in bundle.manifest.calibration.thresholds[0].guarantee.statement
 
 
-@pytest.mark.parametrize(("source", "parameters"), [("small", 30_300), ("big", 371_000)])
+@pytest.mark.parametrize(("source", "parameters"), [("small", 29_667), ("big", 371_000)])
 def test_pruning_makes_a_smaller_graph(workshop: Workshop, source: str, parameters: int) -> None:
     made = workshop.make(
         f"pruned-{source}", kind="prune", version="1.0.5", source=f"{source}@1.0.0",

@@ -86,14 +86,23 @@ def test_what_people_labelled_comes_first():
 
 def test_a_flood_is_capped_by_class_and_its_device_named():
     of = candidates(
-        [1] * 900 + [0] * 90 + [1] * 90, devices=[9] * 900 + [n % 9 for n in range(180)]
+        [1] * 900 + [0] * 96 + [1] * 96, devices=[12] * 900 + [n % 12 for n in range(192)]
     )
     chosen = choose(of, spec(device_class_share_max=0.2))
     (named,) = chosen.flooding
-    assert (named.device, named.label, named.rows, named.dropped) == ("cam-9", 1, 900, 878)
-    assert chosen.excluded == {"flooding": 878}
+    assert (named.device, named.label, named.rows, named.dropped) == ("cam-12", 1, 900, 876)
+    assert chosen.excluded == {"flooding": 876}
     taken = of.devices[chosen.taken][of.labels[chosen.taken] == 1]
-    assert (taken == 9).mean() <= 0.2
+    assert (taken == 12).mean() <= 0.2
+
+
+def test_cameras_whose_scene_changed_do_not_flood_though_they_are_half_the_fleet():
+    """Two of four, which send nearly everything from then on; chance has one ahead by a few rows."""
+    of = candidates(
+        [n % 2 for n in range(400)] + [0] * 24,
+        devices=[n // 2 % 2 for n in range(400)] + [0] * 10 + [2, 3] * 7,
+    )
+    assert not choose(of, spec(device_class_share_max=0.2)).flooding
 
 
 def test_seed_changes_the_draw_and_holdout_never_moves():
@@ -124,7 +133,7 @@ def test_of_nothing_nothing_is_taken():
 def test_no_device_has_more_than_its_share_of_what_is_left(has, share):
     cap = cap_of(has, share)
     left = [min(count, cap) for count in has]
-    allowed = max(share, 1.5 / len(has))
+    allowed = max(share, 2.5 / len(has))
     if len(has) < 3 or allowed >= 1:
         assert left == has
         return

@@ -42,7 +42,7 @@ def card(side: str, figures: dict[str, float], calibration: Calibration) -> str:
         "Training data: 55,000 images of Fashion-MNIST's 60,000 (MIT licence, Zalando SE); 5,000 "
         "for calibration; its 10,000 test images were read once, for the table below.\n\n"
         f"## Figures on the test split\n| figure | value |\n|---|---|\n{rows}\n\n"
-        f"{_thresholds(calibration)}{_LIMITS}"
+        f"{_thresholds(calibration, 'split')}{_LIMITS}"
     )
 
 
@@ -58,7 +58,7 @@ def field_card(
         f"Training data: {taught_by}.\n\n"
         f"## Figures\n`clean` is the calibration split of {data}, `holdout` feedback that was kept "
         "from training, `parent` the version before it; shares of 1.\n\n"
-        f"| figure | value |\n|---|---|\n{rows}\n\n{_thresholds(calibration)}"
+        f"| figure | value |\n|---|---|\n{rows}\n\n{_thresholds(calibration, 'samples')}"
         "## Limits and known failure modes\n"
         "- Inputs that look like neither the base data nor the feedback: watch the input sketches.\n"
         "- Labels by a cloud model teach its mistakes, too: it is no better than that model where "
@@ -67,12 +67,12 @@ def field_card(
     )
 
 
-def _thresholds(calibration: Calibration) -> str:
+def _thresholds(calibration: Calibration, measured_on: str) -> str:
     if not calibration.thresholds:
         return ""
     lines = "\n".join(
         f"- `{t.name}`: below {t.confidence_min:.4f}; {t.escalated_share:.1%} escalated, "
-        f"{t.hybrid_accuracy:.2%} right on the calibration samples"
+        f"{t.hybrid_accuracy:.2%} right on the calibration {measured_on}"
         + (f"; {t.guarantee.statement}" if t.guarantee else "")
         for t in calibration.thresholds
     )

@@ -1,0 +1,99 @@
+"""A whole region on this machine: registry, worker with its broker, fleet, learning, train worker."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloud.demo.drift import settings_files as files
+from cloud.demo.drift.command import Hybridge, hybridge
+from cloud.demo.drift.settings_files import quoted
+from cloud.demo.processes import Running, running
+
+EDGE = "fashion-edge"
+GATE = "clean"
+CLEAN_LOSS_MAX = 0.007
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    folder: Path
+    registry: str
+    """URLs, as the others below."""
+    broker: str
+    fleet: str
+    learning: str
+    keys: Path
+    root: Path
+    processes: tuple[Running, ...]
+
+
+@asynccontextmanager
+async def region(
+    folder: Path, edge: Path, cloud: Path, gate: Path, say: Callable[[str], None]
+) -> AsyncGenerator[Region]:
+    """Up, with the edge's bundle released and a gate on clean images set. `gate`: a data set's file."""
+    async with AsyncExitStack() as stack:
+
+        async def start(name: str, *arguments: str | Path) -> Running:
+            command = ("-m", "cloud", *map(str, arguments))
+            return await stack.enter_async_context(running(name, command, folder))
+
+        place = folder / "registry"
+        keys = place / "keys"
+        await hybridge("registry", "init", place, "--port", "0")
+        said = await hybridge(
+            "key", "add", place / "api-keys.jsonl", "learning", "--role", "trainer", "--role",
+            "approver", "--role", "operator",
+        )  # fmt: skip
+        (folder / "learning.key").write_text(said)
+        registry = await start("registry", "registry", "--config", place / "registry.toml")
+        url = registry.ready["api"]
+        say(f"registry {url}")
+        await _release(Hybridge(url, keys), keys, edge, gate)
+        say(f"{EDGE} is released; its gate: no more than {CLEAN_LOSS_MAX:.1%} lost on clean images")
+        places = {
+            "registry": url, "keys": quoted(keys / "api"), "root": quoted(keys / "1.root.json"),
+            "release": quoted(keys / "release.pem"), "folder": quoted(folder),
+            "model": quoted(cloud),
+        }  # fmt: skip
+
+        async def configured(name: str, command: str, settings: str, **more: str) -> Running:
+            config = folder / f"{name}.toml"
+            config.write_text(settings.format(**places, **more))
+            return await start(name, command, "--config", config)
+
+        worker = await configured("cloud", "serve", files.CLOUD)
+        broker = worker.ready["broker"]
+        fleet = await configured("fleet", "fleet", files.FLEET, broker=broker)
+        learning = await configured(
+            "learning", "learning", files.LEARNING, fleet=fleet.ready["api"],
+            serving=worker.ready["api"],
+        )  # fmt: skip
+        trainer = await start("train-worker", "train-worker", "--config", folder / "learning.toml")
+        say(f"worker, fleet, learning and train worker ({trainer.ready['kept_apart_by']})")
+        yield Region(
+            folder, url, broker, fleet.ready["api"], learning.ready["api"], keys,
+            keys / "1.root.json", (registry, worker, fleet, learning, trainer),
+        )  # fmt: skip
+
+
+async def _release(ask: Hybridge, keys: Path, edge: Path, gate: Path) -> None:
+    await ask.ask(
+        "operator", "registry", "keys", "publish", keys / "1.root.json", keys / "1.targets.json"
+    )
+    await ask.ask(
+        "operator", "registry", "keys", "delegate", EDGE, "--to", keys / "release.pub",
+        "--sign-with", keys / "targets.pem",
+    )  # fmt: skip
+    await ask.ask("trainer", "data-set", "push", GATE, gate)
+    await ask.ask(
+        "approver", "model", "gate", EDGE, "--rules", f"accuracy >= current - {CLEAN_LOSS_MAX}",
+        "--data-set", GATE, "--approval", "rule",
+    )  # fmt: skip
+    await ask.ask("trainer", "model", "push", edge, "--wait")
+    version = "1.0.0"
+    await ask.ask(
+        "operator", "model", "release", EDGE, version, "-m", "the first", "--sign-with",
+        keys / "release.pem",
+    )  # fmt: skip

@@ -131,7 +131,9 @@ class Refitting:
         from cloud.learning.refit import fit  # noqa: PLC0415  scipy takes seconds at every start
 
         settings = self._settings
-        query = SampleQuery(model=model, version=version, since=self._now() - settings.window_s)
+        query = SampleQuery(
+            model=model, version=version, since=max(0.0, self._now() - settings.window_s)
+        )
         rows = self._answers.answers(query, settings.samples_max)
         found = fit(rows, settings.epsilon, settings.delta)
         return Refit(

@@ -139,6 +139,12 @@ def test_the_job_is_of_the_current_version_and_the_data_set() -> None:
     assert doing.spec.push
 
 
+def test_who_is_asked_before_it_is_measured_is_asked_before_it_is_pushed() -> None:
+    doing = until("submit", asks=frozenset({Arrow.EVALUATE})).doing
+    assert isinstance(doing, c.Submit)
+    assert not doing.spec.push
+
+
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.CANCELLED])
 def test_a_job_that_fails_ends_the_cycle_with_its_words(state: JobState) -> None:
     record = told(until("watch_job"), e.JobSeen(job(state, "loss is nan at step 12")))

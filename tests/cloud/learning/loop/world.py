@@ -41,6 +41,8 @@ class World:
     signs: bool = True
     away: set[str] = field(default_factory=set)
     """Who cannot be reached."""
+    hangs: bool = False
+    """The queue, when it is looked at."""
     awaited: dict[tuple[str, int], asyncio.Event] = field(default_factory=dict)
 
     def hands(self) -> Hands:
@@ -93,6 +95,8 @@ class _Jobs:
     async def seen(self, command: c.WatchJob) -> e.JobSeen:
         world, key = self._world, command.job.removeprefix("job-of-")
         world.check("queue")
+        if world.hangs:
+            await asyncio.Event().wait()
         state = world.jobs[key]
         if state == "done":
             world.states.setdefault("1.0.1", State.TRAINED)

@@ -92,7 +92,7 @@ class Preparing:
         if target.exists():
             return
         try:
-            data_set.written(self.blobs, sha256, target, _BYTES_MAX)
+            data_set.written(self.blobs, sha256, target, _BYTES_MAX)  # the job verifies it itself
         except HybridgeError:
             target.unlink(missing_ok=True)
 

@@ -20,7 +20,7 @@ from tests.tiny_bundle import write_tiny_bundle
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_child.py")))
 ROOT = Path(__file__).parents[4]
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 _DEFAULTS = {"gives_way": "false", "free_bytes_min": "0"}
 """Tests share this machine, and jobs that give way to everything would wait for them."""
 

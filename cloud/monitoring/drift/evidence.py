@@ -22,6 +22,8 @@ from cloud.monitoring.drift.window import Parts
 Floats = NDArray[np.float64]
 _PART_MIN: Final = 10
 """Samples of a device's part in a group's window, from which on it is looked at by itself."""
+_AT_ONCE: Final = 2_000
+"""Devices whose windows are looked at together: 100,000 at once would take 300 MB."""
 _PART_CHANCE: Final = 1e-3
 KINDS: Final = (Kind.INPUT, Kind.ANSWER, Kind.MISSING)
 
@@ -62,6 +64,15 @@ def of_devices(
     """Of those with samples enough that drift, or that are `watched` already: of 100,000 devices few
     do. `scopes`: all devices that are looked at.
     """
+    for first in range(0, len(tracks), _AT_ONCE):
+        chunk = tracks[first : first + _AT_ONCE]
+        yield from _of_devices(reference, chunk, settings, scopes, watched)
+
+
+def _of_devices(
+    reference: Reference, tracks: Sequence[DeviceTrack], settings: DriftSettings, scopes: int,
+    watched: Callable[[DeviceTrack], bool],
+) -> Iterator[tuple[DeviceTrack, Evidence]]:  # fmt: skip
     rows = np.stack([one.window.total() for one in tracks]).astype(np.float64)
     found = distances(reference, rows)
     alpha, times = _alpha(reference, settings, scopes), settings.device_times

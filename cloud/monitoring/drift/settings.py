@@ -61,7 +61,7 @@ class DriftSettings(Section):
     forget_s: Positive = 604_800.0
     """A device that has been silent for so long is not watched any more; presence knows of it."""
     devices_max: Count = 200_000
-    """Devices watched; further ones are counted and not watched. 1.5 KB each."""
+    """Devices watched; further ones are counted and not watched. 2 KB each."""
     groups_max: Count = 2_000
     """Groups times versions; 40 KB each at most."""
     alarms_max: Count = 1_000

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from cloud.cli.__main__ import main
+import typer.main
+
+from cloud.cli.__main__ import app, main
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,11 +33,19 @@ class Said:
         return json.loads(self.out)
 
 
+@cache
+def commands() -> Any:
+    """All of them, made once: that takes longer than most of them do."""
+    return typer.main.get_command(app)
+
+
 def hybridge(*arguments: str | Path) -> Said:
     """`hybridge ARGUMENTS`."""
     out, err = StringIO(), StringIO()
     code: Any = None
+    made = commands()
     with (
+        patch.object(typer.main, "get_command", lambda _: made),
         patch.object(sys, "argv", ["hybridge", *map(str, arguments)]),
         patch.object(sys, "stdout", out),
         patch.object(sys, "stderr", err),

@@ -22,10 +22,12 @@ from cloud.learning.settings import Serving
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.learning.store.settings import LoopsKept
 from cloud.training.store.database import LearningDatabase
+from shared.bundle.reader import open_bundle
 from shared.confidence import softmax
 from shared.errors import Conflict, Disconnected, Unknown
 from shared.wire.envelope import Payload
 from tests.cloud.feedback.world import World, row, world
+from tests.cloud.workers import cloud_bundle, worker
 from tests.tiny_bundle import sure_image, tiny_logits, write_tiny_bundle
 
 IMAGES = [sure_image(0), sure_image(1)]
@@ -181,6 +183,19 @@ def test_a_worker_that_is_not_there_is_said() -> None:
     served = Served(Serving(urls=("http://127.0.0.1:9",)))
     with pytest.raises(Disconnected, match=r"127\.0\.0\.1:9"):
         asyncio.run(served.probabilities("tiny-cloud", "2.0.0", np.stack(IMAGES)))
+
+
+def test_a_real_worker_answers_what_its_graph_gives(tmp_path: Path) -> None:
+    with worker(tmp_path, "--broker-port", "0", "--api-port", "0") as running:
+        served = Served(Serving(urls=(running.ready().api,)))
+        images = np.stack([*IMAGES, sure_image(2)])
+        bundle = open_bundle(cloud_bundle(tmp_path))
+        version = bundle.manifest.version
+        found = asyncio.run(served.probabilities("tiny-cloud", version, images))
+        temperature = bundle.manifest.calibration.temperature
+        assert np.abs(found - softmax(tiny_logits(images, shift=1), temperature)).max() < 0.05
+        with pytest.raises(Unknown, match="does not serve it"):
+            asyncio.run(served.probabilities("tiny-cloud", "9.9.9", images))
 
 
 def test_payloads_are_what_came(here: World) -> None:

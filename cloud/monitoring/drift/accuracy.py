@@ -19,6 +19,11 @@ from shared.fleet.telemetry import STRATA_MAX
 Z_95: Final = 1.959963984540054
 SLICES: Final = 4
 PARTS: Final = 5
+_TIMES: Final = 3.0
+_SAMPLES_MIN: Final = 500.0
+"""A device counts three times the samples of the others on average, or 500: an audit of one that says
+it had a million would weigh as much as all of theirs.
+"""
 """One device has at most a fifth of a slice's audits, where the group has so many devices."""
 
 
@@ -61,19 +66,23 @@ class Strata:
 class AuditWindow:
     """A group's newest audits, in slices."""
 
-    __slots__ = ("_by_device", "_kept", "_slices")
+    __slots__ = ("_by_device", "_kept", "_samples", "_slices")
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
         self._slices: deque[Strata] = deque([Strata()], SLICES + 1)
         self._by_device: dict[str, float] = {}
         """Audits of each in the newest slice."""
+        self._samples: dict[str, float] = {}
+        """Samples of each, lately."""
 
     def add(self, device: str, new: Increment, devices: int) -> None:
         most = self._kept / SLICES / max(1, min(devices, PARTS))
         answered = sum(one.answered for one in new.audits)
         room = max(0.0, most - self._by_device.get(device, 0.0))
         share = min(1.0, room / answered) if answered else float(room > 0)
+        if devices > 1:
+            share *= self._believed(device, new)
         if not share:
             return
         now = self._slices[-1]
@@ -83,6 +92,18 @@ class AuditWindow:
         if now.audits >= self._kept / SLICES:
             self._slices.append(Strata())
             self._by_device.clear()
+            self._samples = {one: n / 2 for one, n in self._samples.items() if n >= 2}
+
+    def _believed(self, device: str, new: Increment) -> float:
+        """Share of its samples that counts: no more than some times what the others have."""
+        samples = sum(one.confident for one in new.audits) + new.escalated
+        own = self._samples.get(device, 0.0)
+        others = [n for one, n in self._samples.items() if one != device]
+        most = _TIMES * sum(others) / len(others) if others else 0.0
+        room = max(0.0, max(most, _SAMPLES_MIN) - own)
+        share = min(1.0, room / samples) if samples else 1.0
+        self._samples[device] = own + samples * share
+        return share
 
     def total(self) -> Strata:
         found = Strata()

@@ -31,6 +31,8 @@ _YOUNG_INTERVALS: Final = 2.0
 """A first report of a device that has been up for no longer is all new; of another one it is history,
 and nobody knows how old."""
 _WRAP: Final = (1 << 32) - 1
+_NEW_MAX: Final = 1 << 31
+"""Samples between two reports; of more, counters modulo 2^32 would say anything."""
 
 
 class Doubt(StrEnum):
@@ -166,6 +168,9 @@ def _new(
     if samples < 0 or min(escalated) < 0 or audits is None:
         doubts.append(Doubt.FELL)
         return None
+    if samples > _NEW_MAX:
+        doubts.append(Doubt.RATE)
+        return None
     if before.row is not None and before.row.shape != row.shape:  # the reference came meanwhile
         return None
     change = row if before.row is None else row - before.row  # modulo 2^32
@@ -188,6 +193,8 @@ def _adds_up(
     """Answers may be about earlier samples; everything else is about these."""
     extras = change[_EXTRAS_AT].tolist()
     if max(extras) > samples or extras[MISSING] > extras[LOOKED]:
+        return False
+    if sum(one.confident for one in audits) > samples:
         return False
     if any(one.disagreed > one.answered for one in audits) or escalated[2] > escalated[1]:
         return False

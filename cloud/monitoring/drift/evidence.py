@@ -126,9 +126,13 @@ def of_fleet(
     least = float(settings.window_samples)
     rows = []
     for track, _ in groups:
+        if not len(track.window):
+            continue  # its devices have left
         total = track.window.parts(track.devices).total
         weight = float(_weights(total[None])[0])
         rows.append(total * min(1.0, least / max(weight, 1.0)))
+    if not rows:
+        return None
     row = np.sum(rows, axis=0)
     found = distances(reference, row[None])
     alpha = _alpha(reference, settings, 1)

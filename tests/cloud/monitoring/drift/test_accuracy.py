@@ -92,6 +92,23 @@ def test_a_device_has_no_more_than_its_part_of_a_group_s_audits():
     assert estimate(window.total()).estimate >= 0.8
 
 
+def test_a_device_that_claims_many_samples_does_not_weigh_as_all_of_them():
+    window = AuditWindow(400)
+    for _ in range(3):
+        for at in range(5):
+            window.add(f"d{at}", increment(5, 0), 6)
+        huge = Increment(np.zeros(EXTRAS, np.uint32), (Audits(0.1, 150_000, 1, 1),))
+        window.add("liar", huge, 6)
+    assert estimate(window.total()).estimate >= 0.5
+
+
+def test_a_device_alone_counts_whatever_it_has():
+    window = AuditWindow(400)
+    for _ in range(100):
+        window.add("d0", increment(5, 1), 1)
+    assert estimate(window.total()).audits >= 300
+
+
 def test_old_audits_leave():
     window = AuditWindow(400)
     for _ in range(40):

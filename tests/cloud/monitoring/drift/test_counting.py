@@ -116,6 +116,14 @@ def test_more_samples_than_a_device_can_do_are_counted_as_those_that_it_can():
     assert 5990 <= counted.increment.samples <= 6000  # 5,000 a second and a burst
 
 
+def test_more_than_counters_can_hold_is_not_counted():
+    device, meter = begun()
+    device.samples += 1 << 40
+    _, counted = told(meter, device.report(), 1e9)
+    assert counted.increment is None
+    assert counted.doubts == [Doubt.RATE]
+
+
 def test_a_sketch_of_another_schema_is_refused_and_its_samples_count():
     device, meter = begun()
     device.sees(30)

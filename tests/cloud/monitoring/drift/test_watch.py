@@ -330,6 +330,14 @@ def test_a_device_that_has_left_is_watched_no_more():
     assert "lyon-2" not in field.watch.tracks.devices
 
 
+def test_a_group_whose_devices_have_left_is_no_part_of_the_fleet():
+    field = Field({"lyon": 2, "nice": 2, "paris": 2})
+    field.turns(10)
+    field.watch.forget([one.name for one in field.devices.pop("lyon")])
+    field.watch.tracks.groups["lyon", ("m", "1.0.0")].devices = 1  # silent, and not gone yet
+    assert field.turns(3) == []
+
+
 def test_a_device_that_moves_counts_where_it_is():
     field = Field({"lyon": 3, "nice": 3})
     field.turn()

@@ -55,6 +55,13 @@ Unsure = Annotated[
 ]
 Disputed = Annotated[bool, typer.Option("--disputed", help="Edge and cloud, or people, differ.")]
 Unlabelled = Annotated[bool, typer.Option("--unlabelled", help="No person has said what it shows.")]
+Holdout = Annotated[
+    bool, typer.Option("--holdout", help="Only what data sets keep from training, to measure on.")
+]
+HoldoutShare = Annotated[
+    str | None,
+    typer.Option(metavar="SHARE", help="Of those data sets, where theirs is not the default 10%."),
+]
 Labels = Annotated[
     str | None,
     typer.Option(
@@ -80,6 +87,8 @@ class Wanted:
     unsure: str | None = None
     disputed: bool = False
     unlabelled: bool = False
+    holdout: bool = False
+    holdout_share: str | None = None
 
     def query(self, names: tuple[str, ...], now: float) -> "SampleQuery":
         """Raises `Malformed`."""
@@ -96,6 +105,16 @@ class Wanted:
             "since": None if self.since is None else moment_of(self.since, "--since", now),
             "until": None if self.until is None else moment_of(self.until, "--until", now),
             "unsure": None if self.unsure is None else share(self.unsure, "--unsure"),
-            "disputed": self.disputed, "unlabelled": self.unlabelled,
+            "disputed": self.disputed, "unlabelled": self.unlabelled, "holdout": self._held(),
         }  # fmt: skip
         return checked(SampleQuery, tree, "options")
+
+    def _held(self) -> float | None:
+        """The share that is kept from training, where only that is asked for."""
+        from cloud.cli.rollout_words import share
+        from cloud.feedback.documents import DataSetSpec
+
+        if self.holdout_share is not None:
+            return share(self.holdout_share, "--holdout-share")
+        default: float = DataSetSpec.model_fields["holdout_share"].default
+        return default if self.holdout else None

@@ -56,6 +56,8 @@ def list_samples(
     unsure: arguments.Unsure = None,
     disputed: arguments.Disputed = False,
     unlabelled: arguments.Unlabelled = False,
+    holdout: arguments.Holdout = False,
+    holdout_share: arguments.HoldoutShare = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="So many at most.")] = 50,
     labels: arguments.Labels = None,
     registry: Registry = None,
@@ -72,7 +74,7 @@ def list_samples(
 
     wanted = arguments.Wanted(
         model, version, device, site, reason, label, source, since, until, unsure, disputed,
-        unlabelled,
+        unlabelled, holdout, holdout_share,
     )  # fmt: skip
     with ending():
         names: Names = ()

@@ -33,6 +33,8 @@ def review(
     until: arguments.Until = None,
     unsure: arguments.Unsure = None,
     disputed: arguments.Disputed = False,
+    holdout: arguments.Holdout = False,
+    holdout_share: arguments.HoldoutShare = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many at most.")] = 100,
     png: Annotated[
         Path | None,
@@ -53,7 +55,7 @@ def review(
     """
     wanted = arguments.Wanted(
         model, version, device, site, reason, None, None, since, until, unsure, disputed,
-        unlabelled=True,
+        unlabelled=True, holdout=holdout, holdout_share=holdout_share,
     )  # fmt: skip
     with ending():
         query = wanted.query((), time.time())

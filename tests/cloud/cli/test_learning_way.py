@@ -31,6 +31,11 @@ def test_samples_are_seen_and_labelled_by_whom_may(region: OwnLearning, tmp_path
     assert len(region.found("labeller", "feedback", "list", "--limit", "7")) == 7
     sure = region.found("labeller", "feedback", "list", "--unsure", "0.6")
     assert sure == []  # the cloud is 70% sure of each
+    held = region.found("labeller", "feedback", "list", "--unlabelled", "--holdout")
+    most = region.found("labeller", "feedback", "list", "--holdout-share", "50%")
+    ids = [{one["id"] for one in some} for some in (held, most)]
+    assert ids[0] < ids[1]
+    assert len(ids[1]) < ROWS
     device, sample = found[0]["device"], found[0]["id"]
     label = ("feedback", "label", device, sample, "dress", *LABELS, "-m", "long")
     assert region.found("labeller", *label)["label_source"] == "person"

@@ -19,8 +19,8 @@ from cloud.serving.model import UnknownDictionary
 from cloud.serving.pool import ModelPool
 from cloud.serving.refusal import QueueFull
 from cloud.serving.served import Served
-from cloud.store.feedback import Feedback, Key
 from cloud.store.lookup import AnswerLookup
+from cloud.store.sample_row import Feedback, Key
 from shared.errors import DeadlineMissed, Refused, Unavailable, Unknown
 from shared.logs import OncePer
 from shared.wire.envelope import CloudAnswer, Downlink, Refusal, RefusalCode

@@ -23,7 +23,7 @@ from cloud.ingest.decode import Received, Unreadable, decode
 from cloud.ingest.desk import Desk
 from cloud.ingest.downlink import Downlink as Replies
 from cloud.monitoring.metrics import Metrics
-from cloud.store.feedback import Feedback, Key
+from cloud.store.sample_row import Feedback, Key
 from shared.errors import Overloaded, Refused, Unavailable
 from shared.mqtt.link import NO_SUBSCRIBERS, Delivery
 from shared.topics import answers

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from cloud.store.feedback import Key
+from cloud.store.sample_row import Key
 from shared.wire.envelope import CloudAnswer
 
 

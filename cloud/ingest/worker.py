@@ -13,7 +13,8 @@ from cloud.ingest.downlink import Downlink
 from cloud.ingest.inbox import Inbox
 from cloud.ingest.memory import AnswerMemory
 from cloud.monitoring.metrics import Metrics
-from cloud.store.feedback import Bounds, FeedbackTable, Written
+from cloud.store.evicting import Bounds
+from cloud.store.feedback import FeedbackTable, Written
 from cloud.store.lookup import AnswerLookup
 from cloud.store.writer import FeedbackWriter
 from cloud.tier import Tier

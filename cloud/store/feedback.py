@@ -20,11 +20,12 @@ from cloud.store.engine import open_engine, writing
 from cloud.store.evicting import Bounds, Evictor
 from cloud.store.known_samples import KnownSamples
 from cloud.store.opening import migrate
+from cloud.store.sample_row import Feedback, Key
 from cloud.store.schema import feedback
 from cloud.store.totals import ALL, Change
 from shared.errors import Refused, Unavailable
 from shared.ids import DeviceId, SampleId
-from shared.wire.envelope import CloudAnswer, Escalation
+from shared.wire.envelope import CloudAnswer
 
 _ROW_OVERHEAD_BYTES = 450  # names, numbers and the indexes' entries
 _WAIT_S = 5  # for another process's commit
@@ -39,20 +40,6 @@ _SQLITE_INSERT = (  # as text: going through each parameter's type costs as much
     f"INSERT INTO feedback ({', '.join(_COLUMNS)}) "  # noqa: S608  constants
     f"VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT DO NOTHING"
 )
-
-Key = tuple[DeviceId, SampleId]
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    device: DeviceId
-    escalation: Escalation
-    answer: CloudAnswer
-    received_at: float  # Unix seconds
-
-    @property
-    def key(self) -> Key:
-        return self.device, self.escalation.id
 
 
 @dataclass(frozen=True, slots=True)

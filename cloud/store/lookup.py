@@ -7,7 +7,8 @@ as batches do.
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from cloud.store.feedback import FeedbackTable, Key
+from cloud.store.feedback import FeedbackTable
+from cloud.store.sample_row import Key
 from shared.wire.envelope import CloudAnswer
 
 _Waiting = dict[Key, "asyncio.Future[CloudAnswer | None]"]

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cloud.store.feedback import Feedback, FeedbackTable, Written
+from cloud.store.feedback import FeedbackTable, Written
+from cloud.store.sample_row import Feedback
 from shared.errors import Overloaded, Refused, Unavailable
 
 log = logging.getLogger(__name__)

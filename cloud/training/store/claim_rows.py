@@ -41,7 +41,7 @@ def claim(
     owner = secrets.token_hex(16)
     found = connection.execute(
         update(s.jobs)
-        .where(_J.id == job_id, _J.state == "queued", _J.due_at <= now)
+        .where(_J.id == job_id, _J.state == "queued")
         .values(
             state="running", owner=owner, worker=worker, level=level, stop="", why="",
             due_at=now + lease_s, began_at=now, attempts=_J.attempts + 1,

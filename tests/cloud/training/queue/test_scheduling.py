@@ -301,6 +301,12 @@ def test_what_is_stopping_already_is_waited_for():
     assert decision.starts == ()
 
 
+def test_what_is_free_is_kept_for_whom_somebody_was_stopped():
+    decision = decide([wait("new", 4, 9), wait("small", 1, 1, since=1.0)], [runs("a", 3, 1)])
+    assert decision.preemptions == (Preemption("a", "new"),)
+    assert decision.starts == ()
+
+
 def test_a_place_that_comes_free_is_not_promised_twice():
     holds = [runs("a", 2, 1, stopping=True), runs("b", 2, 1)]
     decision = decide([wait("new", 2, 9), wait("other", 2, 9, since=1.0)], holds)

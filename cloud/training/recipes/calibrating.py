@@ -92,7 +92,7 @@ class _Drawn:
 
 def _drawn(field: Field | None, logits: Floats | None) -> _Drawn | None:
     """A fair draw of the held-out samples; None when there are none."""
-    if field is None or logits is None or not len(field):
+    if field is None or logits is None:
         return None
     chosen = field.fair_draw(np.random.default_rng(_DRAW_SEED))
     part = field.taken(chosen)

@@ -2,7 +2,8 @@
 
 from sqlalchemy import Connection
 
-from cloud.training.queue.scheduling import Decision, Rules, Share, schedule
+from cloud.training.queue.parties import Decision, Rules, Share
+from cloud.training.queue.scheduling import schedule
 from cloud.training.queue.settings import Training
 from cloud.training.store import job_rows, place_rows
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from cloud.training.documents import Job, JobSpec, JobState
-from cloud.training.queue.scheduling import Running, Waiting
+from cloud.training.queue.parties import Running, Waiting
 from cloud.training.store import schema as s
 
 _J: Final = s.jobs.c

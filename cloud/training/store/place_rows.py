@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from cloud.fleet.store.upsert import upsert
 from cloud.training.documents import Quota
-from cloud.training.queue.scheduling import Place
+from cloud.training.queue.parties import Place
 from cloud.training.store import schema as s
 from shared.errors import InUse
 

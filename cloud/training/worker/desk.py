@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from cloud.training.documents import Artifact
 from cloud.training.queue.ending import Ended
+from cloud.training.queue.parties import level
 from cloud.training.queue.placing import decide
-from cloud.training.queue.scheduling import level
 from cloud.training.queue.settings import Training
 from cloud.training.store import claim_rows, job_rows, place_rows, run_rows
 from cloud.training.store.claim_rows import Claimed

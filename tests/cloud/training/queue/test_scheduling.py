@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloud.training.queue.scheduling import (
+from cloud.training.queue.parties import (
     Place,
     Preemption,
     Rules,
@@ -16,10 +16,9 @@ from cloud.training.queue.scheduling import (
     Share,
     Start,
     Waiting,
-    bound_s,
     level,
-    schedule,
 )
+from cloud.training.queue.scheduling import bound_s, schedule
 
 RULES = Rules(aging_s=100.0, reserve_after_s=50.0, preempt_pause_s=30.0)
 ALL = Share("", 10_000)

@@ -1,6 +1,8 @@
 """The feedback database: from nothing, from the first program's table, from several processes."""
 
 import multiprocessing
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -108,3 +110,13 @@ def test_a_database_of_a_newer_program_is_refused_in_words(url):
     engine.dispose()
     with pytest.raises(Malformed, match="revision 9999, written by a newer program"):
         FeedbackTable(url, PLENTY).open()
+
+
+def test_a_start_does_not_wait_for_who_writes(tmp_path):
+    url = f"sqlite:///{tmp_path / 'its.db'}"
+    migrate(url, "store.url")
+    with closing(sqlite3.connect(tmp_path / "its.db", isolation_level=None)) as blocker:
+        blocker.execute("BEGIN IMMEDIATE")
+        table = FeedbackTable(url, PLENTY)
+        table.open()
+        table.close()

@@ -229,6 +229,18 @@ def test_drained_it_looks_once_more_and_ends(region):
     asyncio.run(go())
 
 
+def test_alarms_in_the_table_are_on_whatever_the_record_says(region):
+    async def go():
+        await region.turns(8)
+        await region.turns(6, 3.0)
+        region.drifting._keeping.apply([], "nonsense", 1.0, 10)
+        region.killed()
+        await region.turns(12, 3.0)
+        assert region.events() == ["drift_opened"]
+
+    asyncio.run(go())
+
+
 def test_a_record_that_nobody_can_read_does_not_stop_it(region):
     region.drifting._keeping.apply([], "nonsense", 1.0, 10)
     asyncio.run(region.turns(2))

@@ -308,12 +308,12 @@ def test_a_record_that_is_none_is_refused():
 
 
 def test_there_is_room_for_so_many_alarms_devices_and_groups():
-    settings = DriftSettings(alarms_max=1, devices_max=8, groups_max=2)
+    settings = DriftSettings(alarms_max=1, devices_max=7, groups_max=2)
     field = Field({"lyon": 4, "nice": 4, "paris": 4}, settings)
     field.turns(10)
-    assert len(field.watch.tracks.devices) == 8
+    assert len(field.watch.tracks.devices) == 7
     assert len(field.watch.tracks.groups) == 2
-    assert field.watch.tracks.doubts["no_room"] == 40
+    assert field.watch.tracks.doubts["no_room"] == 50
     field.turns(10, shifts={"lyon": FAR, "nice": FAR})
     assert len(field.on()) == 1
     assert field.watch.board.not_opened > 0

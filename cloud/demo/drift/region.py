@@ -9,8 +9,9 @@ from cloud.demo.drift import settings_files as files
 from cloud.demo.drift.command import Hybridge, hybridge
 from cloud.demo.drift.settings_files import quoted
 from cloud.demo.processes import Running, running
+from shared.bundle.reader import open_bundle
 
-EDGE = "fashion-edge"
+EDGE, CLOUD = "fashion-edge", "fashion-cloud"
 GATE = "clean"
 CLEAN_LOSS_MAX = 0.007
 
@@ -32,7 +33,7 @@ class Region:
 async def region(
     folder: Path, edge: Path, cloud: Path, gate: Path, say: Callable[[str], None]
 ) -> AsyncGenerator[Region]:
-    """Up, with the edge's bundle released and a gate on clean images set. `gate`: a data set's file."""
+    """Up, with both bundles released and a gate on clean images set. `gate`: a data set's file."""
     async with AsyncExitStack() as stack:
 
         async def start(name: str, *arguments: str | Path) -> Running:
@@ -50,8 +51,10 @@ async def region(
         registry = await start("registry", "registry", "--config", place / "registry.toml")
         url = registry.ready["api"]
         say(f"registry {url}")
-        await _release(Hybridge(url, keys), keys, edge, gate)
-        say(f"{EDGE} is released; its gate: no more than {CLEAN_LOSS_MAX:.1%} lost on clean images")
+        await _released(Hybridge(url, keys), keys, edge, cloud, gate)
+        say(
+            f"both models are released; the gate: at most {CLEAN_LOSS_MAX:.1%} lost on clean images"
+        )
         places = {
             "registry": url, "keys": quoted(keys / "api"), "root": quoted(keys / "1.root.json"),
             "release": quoted(keys / "release.pem"), "folder": quoted(folder),
@@ -78,12 +81,13 @@ async def region(
         )  # fmt: skip
 
 
-async def _release(ask: Hybridge, keys: Path, edge: Path, gate: Path) -> None:
+async def _released(ask: Hybridge, keys: Path, edge: Path, cloud: Path, gate: Path) -> None:
+    """Both models, whose keys release.pem are: the cloud's is whose labels will teach."""
     await ask.ask(
         "operator", "registry", "keys", "publish", keys / "1.root.json", keys / "1.targets.json"
     )
     await ask.ask(
-        "operator", "registry", "keys", "delegate", EDGE, "--to", keys / "release.pub",
+        "operator", "registry", "keys", "delegate", EDGE, CLOUD, "--to", keys / "release.pub",
         "--sign-with", keys / "targets.pem",
     )  # fmt: skip
     await ask.ask("trainer", "data-set", "push", GATE, gate)
@@ -91,9 +95,11 @@ async def _release(ask: Hybridge, keys: Path, edge: Path, gate: Path) -> None:
         "approver", "model", "gate", EDGE, "--rules", f"accuracy >= current - {CLEAN_LOSS_MAX}",
         "--data-set", GATE, "--approval", "rule",
     )  # fmt: skip
-    await ask.ask("trainer", "model", "push", edge, "--wait")
-    version = "1.0.0"
-    await ask.ask(
-        "operator", "model", "release", EDGE, version, "-m", "the first", "--sign-with",
-        keys / "release.pem",
-    )  # fmt: skip
+    await ask.ask("approver", "model", "gate", CLOUD, "--approval", "rule")
+    for model, bundle in ((EDGE, edge), (CLOUD, cloud)):
+        version = open_bundle(bundle, hashes_graphs=False).manifest.version
+        await ask.ask("trainer", "model", "push", bundle, "--wait")
+        await ask.ask(
+            "operator", "model", "release", model, version, "-m", "the first", "--sign-with",
+            keys / "release.pem",
+        )  # fmt: skip

@@ -34,6 +34,7 @@ port = 0
 url = "sqlite:///{folder}/cloud/feedback.db"
 [worker]
 beat_s = 0.5
+gives_way = false # the region is on the same two cores, and somebody watches
 [worker.registry]
 urls = ["{registry}"]
 api_key_file = "{keys}/trainer.key"

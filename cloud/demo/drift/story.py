@@ -9,7 +9,7 @@ from typing import Final
 
 from cloud.demo.drift.cameras import GROUP, Cameras
 from cloud.demo.drift.person import Person
-from cloud.demo.drift.region import CLEAN_LOSS_MAX, EDGE, Region
+from cloud.demo.drift.region import CLEAN_LOSS_MAX, CLOUD, EDGE, Region
 from cloud.fleet.client.client import FleetClient
 from cloud.learning.client.client import LearningClient
 from cloud.learning.documents import (
@@ -24,7 +24,6 @@ from cloud.learning.documents import (
 from cloud.monitoring.drift.documents import Alarm, Kind
 from shared.errors import DeadlineMissed
 
-TEACHER: Final = "fashion-cloud"
 HOLDOUT: Final = 0.15
 ALARM_S_MAX: Final = 120.0
 CYCLE_S_MAX: Final = 900.0
@@ -70,7 +69,7 @@ async def story(
 def _loop(samples_min: int) -> LoopSettings:
     """Asks nobody but for labels: by default a person approves and releases."""
     return LoopSettings(
-        model=EDGE, teacher=TEACHER, group=GROUP,
+        model=EDGE, teacher=CLOUD, group=GROUP,
         triggers=Triggers(samples_min=samples_min, pause_s=3600.0),
         teacher_gate=Teacher(labelled_min=50), acceptance=Acceptance(clean_loss_max=CLEAN_LOSS_MAX),
         asks=frozenset(), rollout_stages="fast", watch_s=2.0,

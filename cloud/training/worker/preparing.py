@@ -53,6 +53,7 @@ class Preparing:
             base=self._base(getattr(spec.recipe, "base", None)),
             threads=max(1, spec.cpus // spec.processes), processes=spec.processes,
             checkpoint_s=settings.checkpoint_s, checkpoints_kept=settings.checkpoints_kept,
+            engine=spec.engine,
         )  # fmt: skip
 
     def _make(self, folder: Path) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, select
 
 from cloud.fleet.desired_state import Desired, section_of
 from cloud.fleet.store import schema as s
-from cloud.fleet.store.upsert import chunks, update, upsert
+from cloud.store.upsert import chunks, update, upsert
 from shared.fleet.desired import DesiredModel, DesiredProfile, Section
 
 _T: Final = s.desired.c

@@ -13,7 +13,7 @@ from cloud.fleet.presence import PresenceState, flaps
 from cloud.fleet.selector import Facts
 from cloud.fleet.store import schema as s
 from cloud.fleet.store.desired_rows import desired_of
-from cloud.fleet.store.upsert import chunks, update
+from cloud.store.upsert import chunks, update
 from shared.fleet.desired import DesiredModel, DesiredProfile
 from shared.fleet.reported import ReportedInventory, ReportedModel, ReportedProfile
 

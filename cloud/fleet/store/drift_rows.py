@@ -6,8 +6,8 @@ from typing import Final
 from sqlalchemy import Connection, and_, delete, func, or_, select
 
 from cloud.fleet.store import schema as s
-from cloud.fleet.store.upsert import chunks, upsert
 from cloud.monitoring.drift.documents import Alarm
+from cloud.store.upsert import chunks, upsert
 
 _A: Final = s.drift_alarms.c
 _ONE: Final = 1

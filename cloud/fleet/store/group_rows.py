@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from cloud.fleet.documents import EVERYBODY, Group, Profile
 from cloud.fleet.store import schema as s
-from cloud.fleet.store.upsert import update, upsert
+from cloud.store.upsert import update, upsert
 
 EVERYBODY_PRIORITY: Final = 0
 """After all others: shown, never compared."""

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from cloud.fleet.heard import Report
 from cloud.fleet.store import schema as s
-from cloud.fleet.store.upsert import update
+from cloud.store.upsert import update
 from shared.fleet.reported import ReportedInventory, ReportedModel
 
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, delete, func, select
 
 from cloud.fleet.store import schema as s
-from cloud.fleet.store.upsert import chunks, upsert
 from cloud.rollouts.documents import DeviceInRollout, ModelSubject, RolloutStatus, RolloutView
+from cloud.store.upsert import chunks, upsert
 from shared.fleet.desired import Section
 
 _R: Final = s.rollouts.c

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from cloud.fleet.selector import Facts
 from cloud.fleet.store import schema as s
 from cloud.fleet.store.device_rows import facts_of
-from cloud.fleet.store.upsert import update
+from cloud.store.upsert import update
 
 _D: Final = s.devices.c
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, func, select
 
-from cloud.fleet.store.upsert import upsert
+from cloud.store.upsert import upsert
 from cloud.training.documents import Quota
 from cloud.training.queue.parties import Place
 from cloud.training.store import schema as s

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from cloud.fleet.store.upsert import upsert
+from cloud.store.upsert import upsert
 from cloud.training.documents import Artifact, LogLine, Point, Run
 from cloud.training.store import schema as s
 

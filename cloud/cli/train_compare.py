@@ -12,10 +12,10 @@ from cloud.cli.output import Format, Output, cell, grid, say, show
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cloud.cli.train_comparison import Comparison
-    from cloud.cli.train_plot import Curve
     from cloud.learning.client.client import LearningClient
     from cloud.training.documents import Job, Run
+    from cloud.training.tracking.comparing import Comparison
+    from cloud.training.tracking.plots import Curve
 
 _JOBS_MAX: Final = 20
 _BEST: Final = " *"
@@ -56,7 +56,7 @@ def compare(
         return jobs, runs, {} if plot is None else await _curves(asked, wanted, metrics)
 
     found, runs, curves = ask(learning, key_file, work)
-    from cloud.cli.train_comparison import compare as compared
+    from cloud.training.tracking.comparing import compare as compared
 
     result = compared(found, runs, metric or ())
     show(_tree(result), output, lambda out: _draw(out, result))
@@ -65,9 +65,11 @@ def compare(
     if not curves:
         say(f"{plot}: not written: these runs have no points of it")
         return
-    from cloud.cli.train_plot import write
+    from cloud.training.tracking.plots import plot as drawn
+    from shared.disk import write_whole
 
-    write(curves, plot)
+    picture = drawn(curves, "png" if plot.suffix == ".png" else "svg")
+    write_whole(plot, picture, durable=False)
     say(f"{plot}: {', '.join(curves)} by step")
 
 

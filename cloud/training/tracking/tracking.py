@@ -1,31 +1,17 @@
-"""What runs were and measured: read, compared, and written as they go."""
+"""What runs were and measured, read while they go and afterwards."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from cloud.training.documents import Artifact, LogLine, Point, Run
 from cloud.training.store import job_rows, run_rows
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Malformed, Unknown
+from shared.errors import Unknown
 
 T = TypeVar("T")
-COMPARED_MAX: Final = 16
-"""Runs in one comparison: as many lines as a plot can tell apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Runs beside each other: what differs in what they were told, and every figure."""
-
-    runs: tuple[Run, ...]
-    parameters: dict[str, tuple[object, ...]]
-    """Of those that are not the same in all, by name, one value for each run; None: it has none."""
-    figures: dict[str, tuple[float | None, ...]]
-    """By metric, sorted, one value for each run."""
 
 
 class Tracking:
@@ -72,33 +58,8 @@ class Tracking:
 
         return await self._read(look)
 
-    async def compare(self, jobs: Sequence[str]) -> Comparison:
-        """Raises `Unknown`, `Malformed` for none or more than `COMPARED_MAX`."""
-        if not 1 <= len(jobs) <= COMPARED_MAX:
-            raise Malformed(f"{len(jobs)} runs to compare; name 1 to {COMPARED_MAX}")
-        runs = await self._read(
-            lambda connection: tuple(_run(connection, job) for job in jobs)
-        )  # fmt: skip
-        return compared(runs)
-
     async def _read(self, look: Callable[[Connection], T]) -> T:
         return await asyncio.to_thread(self._database.read, look)
-
-
-def compared(runs: Sequence[Run]) -> Comparison:
-    """Pure."""
-    names = sorted({name for run in runs for name in run.parameters})
-    parameters = {name: tuple(run.parameters.get(name) for run in runs) for name in names}
-    metrics = sorted({name for run in runs for name in run.figures})
-    return Comparison(
-        tuple(runs),
-        {name: values for name, values in parameters.items() if _differ(values)},
-        {name: tuple(run.figures.get(name) for run in runs) for name in metrics},
-    )
-
-
-def _differ(values: Sequence[object]) -> bool:
-    return any(value != values[0] for value in values)
 
 
 def _run(connection: Connection, job: str) -> Run:

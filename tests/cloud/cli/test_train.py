@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cloud.cli.train_comparison import compare, is_better
 from cloud.cli.train_words import next_patch, summary
 from cloud.training.documents import JobState, LogLine, Quota
 from shared.errors import Malformed
@@ -226,23 +225,6 @@ def test_compared_runs_show_what_differs_and_mark_the_best(
     assert (said.code, "Did you mean 'loss'" in said.err) == (1, True)
     assert wire.run("train", "compare", "one", "one").code == 2
     assert wire.run("train", "compare", "one", "two", "--plot", "x.gif").code == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "way"),
-    [
-        ("clean.accuracy", 1), ("clean.accuracy.parent", 0), ("loss", -1), ("epoch_ms", -1),
-        ("clean.calibration_error", -1), ("holdout.person.gained", 1), ("temperature", 0),
-    ],
-)  # fmt: skip
-def test_a_figures_name_says_what_is_better(name: str, way: int) -> None:
-    assert is_better(name) == way
-
-
-def test_runs_that_are_alike_have_no_best() -> None:
-    found = compare([job("a"), job("b")], [run_of("a"), run_of("b")])
-    assert found.parameters == ()
-    assert all(one.best == () for one in found.figures)
 
 
 def test_words() -> None:

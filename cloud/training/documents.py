@@ -38,7 +38,8 @@ class Fitting(Document):
     weight_decay: Annotated[float, Field(ge=0, le=1)] = 1e-4
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     patience: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Epochs without a better validation loss after which it ends; None: all `epochs`."""
+    """Epochs without a better loss on a tenth of the rows, kept apart for that, after which it ends
+    with the best epoch's weights; None: all `epochs`, on all rows."""
     augment: Share = 0.0
     """Share of images given a random shift (`cloud/training/augment.py`)."""
 

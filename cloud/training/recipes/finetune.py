@@ -21,6 +21,7 @@ from cloud.training.recipes.likeness import likeness
 from cloud.training.recipes.loop import FitTask, Loss, fit
 from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
+from cloud.training.recipes.validating import kept_apart
 
 RANGE_SAMPLES = 512
 MEASURED_ROWS = 2_000
@@ -50,19 +51,19 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     network = starting.network_of(
         starting.fp32_graph(student), base.train.images[:MEASURED_ROWS], student.where
     )
-    learnt = learning_rows.joined([
+    rows_of_both = learning_rows.joined([
         learning_rows.of_field(train, recipe.soft_share),
         learning_rows.of_base(
             base.train.images[replay], base.train.labels[replay], teacher, recipe.soft_share,
             len(base.names),
         ),
     ])  # fmt: skip
+    learnt, validate = kept_apart(rows_of_both, recipe.fitting, recipe.temperature)
     loss = _loss(recipe, network, base, train, out)
     out.stop_if_asked()
     fitted = fit(
         FitTask(
-            model=network, data=learning_rows.as_batch(learnt),
-            loss=loss,
+            model=network, data=learning_rows.as_batch(learnt), loss=loss, validate=validate,
             fitting=recipe.fitting, checkpoints=order.folder / "checkpoints",
             checkpoint_s=order.checkpoint_s, kept=order.checkpoints_kept,
             average_decay=learning_rows.average_decay(len(learnt), recipe.fitting, AVERAGED_STEPS),

@@ -6,7 +6,7 @@ arXiv:1503.02531).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -43,13 +43,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def taken(self, chosen: NDArray[np.intp]) -> "Rows":
+        return Rows(*(getattr(self, one.name)[chosen] for one in fields(self)))
+
 
 def joined(parts: Sequence[Rows]) -> Rows:
     return Rows(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("images", "labels", "soft", "soft_share", "coarse", "weight")
-        )
+        *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Rows))
     )
 
 
@@ -120,11 +120,17 @@ def loss_of(
         if bad_day_share:
             x = torch.where(from_field, x, augment.bad_day(x, g, bad_day_share, kinds))
         logits = model(x).float()
-        hard = f.cross_entropy(logits, labels, reduction="none")
         wanted = soft[torch.arange(len(x)), mirrored.long()]
-        wanted = f.softmax((wanted + _TINY).log() / temperature, 1)
-        apart = f.kl_div(f.log_softmax(logits / temperature, 1), wanted, reduction="none").sum(1)
-        each = soft_share * apart * temperature**2 + (1 - soft_share) * hard
-        return (each * weight).mean()
+        return (costs(logits, labels, wanted, soft_share, temperature) * weight).mean()
 
     return loss
+
+
+def costs(
+    logits: Tensor, labels: Tensor, soft: Tensor, soft_share: Tensor, temperature: float
+) -> Tensor:
+    """[N] of `logits` [N, classes]: from `labels` [N], and from `soft` [N, classes] by their share."""
+    hard = f.cross_entropy(logits, labels, reduction="none")
+    wanted = f.softmax((soft + _TINY).log() / temperature, 1)
+    apart = f.kl_div(f.log_softmax(logits / temperature, 1), wanted, reduction="none").sum(1)
+    return soft_share * apart * temperature**2 + (1 - soft_share) * hard

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MEASURED_S = 1.0
 """Between two messages of a step's loss: people and plots need no more."""
+PLATEAU = 0.005
+"""An epoch whose validation loss is less than this share below the best has made nothing better: what
+averages over many steps would else creep down for ever."""
 _EPOCH_SEEDS = 10_000
 
 
@@ -50,8 +53,9 @@ class Run:
         self._engine.add_event_handler(Events.ITERATION_COMPLETED, self._after_step)
         self._engine.add_event_handler(Events.EPOCH_COMPLETED, self._after_epoch)
         self._stopping = EarlyStopping(
-            fitting.patience or self._steps, lambda _: self._validation, self._engine, mode="min"
-        )
+            fitting.patience or self._steps, lambda _: self._validation, self._engine, mode="min",
+            threshold=PLATEAU, threshold_mode="rel",
+        )  # fmt: skip
         self._checkpoints = Checkpoints(task.checkpoints, run_key(task, ranks.count), task.kept)
         self._generator = torch.Generator()
         self._order: tuple[Tensor, ...] = ()
@@ -168,10 +172,11 @@ class Run:
                 return
             values["validation.loss"] = self._validation
             if self._task.fitting.patience is not None:
+                lowest = self._stopping.best_score
                 self._stopping(engine)
-                if self._stopping.counter == 0:
+                if lowest is None or self._validation < lowest:
                     self._best = deepcopy(self._averaged.state_dict())
-                elif engine.should_terminate:
+                if self._stopping.counter and engine.should_terminate:
                     self._out.said(f"no better validation loss in {self._stopping.counter} epochs")
         self._ended = bool(engine.should_terminate) or step == self._steps
         self._measured(step, values)

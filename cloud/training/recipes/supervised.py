@@ -14,6 +14,7 @@ from cloud.training.recipes.learning_rows import Rows
 from cloud.training.recipes.loop import FitTask, fit
 from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
+from cloud.training.recipes.validating import kept_apart
 
 RANGE_SAMPLES = 512
 AVERAGED_STEPS = 500
@@ -41,15 +42,16 @@ def fitted(
     network: nn.Module, order: Order, out: Saying, rows: Rows, fitting: Fitting, temperature: float,
 ) -> nn.Module:  # fmt: skip
     """On base data alone; see `loop.fit`."""
+    learnt, validate = kept_apart(rows, fitting, temperature)
     return fit(
         FitTask(
-            model=network, data=learning_rows.as_batch(rows),
+            model=network, data=learning_rows.as_batch(learnt), validate=validate,
             loss=learning_rows.loss_of(
                 temperature=temperature, bad_day_share=fitting.augment
             ),
             fitting=fitting, checkpoints=order.folder / "checkpoints",
             checkpoint_s=order.checkpoint_s, kept=order.checkpoints_kept,
-            average_decay=learning_rows.average_decay(len(rows), fitting, AVERAGED_STEPS),
+            average_decay=learning_rows.average_decay(len(learnt), fitting, AVERAGED_STEPS),
             key=order.recipe.model_dump_json(),
         ),
         out,

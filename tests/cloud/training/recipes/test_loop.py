@@ -198,6 +198,19 @@ def test_it_ends_on_a_plateau_with_the_weights_of_the_best_epoch(tmp_path: Path)
     assert weights(stopped) == kept[1]
 
 
+def test_a_loss_that_creeps_is_a_plateau_and_its_last_weights_are_the_best(tmp_path: Path) -> None:
+    patient = Fitting(epochs=8, batch=32, seed=3, patience=2)
+    listener = Listener()
+    losses = iter((3.0, 1.0, 0.999, 0.998))
+    kept: list[bytes] = []
+    stopped = fitted(
+        tmp_path, listener, fitting=patient,
+        validate=lambda model: kept.append(weights(model)) or next(losses),
+    )  # fmt: skip
+    assert listener.steps[-1] == 12
+    assert weights(stopped) == kept[3]
+
+
 def test_a_run_that_ended_on_a_plateau_is_not_gone_on_with(tmp_path: Path) -> None:
     patient = Fitting(epochs=8, batch=32, seed=3, patience=1)
     first = fitted(tmp_path, fitting=patient, validate=validations(1.0, 2.0))

@@ -42,6 +42,8 @@ class Workshop:
         self._folder = folder
         self._base = write_base(folder / "base.npz")
         self._bundles: dict[str, Path] = {}
+        self.said: list[bytes] = []
+        """Every line of the newest job."""
 
     def make(self, into: str, data_set: Path | None = None, **recipe: object) -> Made:
         from cloud.training.recipes.table import RECIPES
@@ -50,7 +52,8 @@ class Workshop:
             "job": into, "recipe": {**SMALL, **recipe}, "folder": self._folder / into,
             "bundles": self._bundles, "base": self._base, "data_set": data_set,
         })  # fmt: skip
-        made = RECIPES[order.recipe.kind](order, Saying(lambda _: None))
+        self.said = []
+        made = RECIPES[order.recipe.kind](order, Saying(self.said.append))
         self._bundles[f"{made.name}@{made.version}"] = self._folder / into / "bundle"
         return made
 
@@ -144,6 +147,23 @@ def test_what_a_person_said_outweighs_the_cloud(workshop: Workshop, tmp_path: Pa
         student="small@1.0.0", replay_rows=0, imitate=0, fitting={**FITTING, "epochs": 12},
     )  # fmt: skip
     assert made.figures[figure_names.holdout_accuracy("person")] > 0.8
+
+
+@pytest.mark.parametrize("recipe", [
+    {"kind": "distill", "name": "small", "network": "edge-net", "teacher": "big@1.0.0"},
+    {"kind": "prune", "source": "small@1.0.0", "teacher": "big@1.0.0"},
+    {"kind": "finetune", "student": "small@1.0.0", "replay_rows": 100},
+], ids=lambda recipe: str(recipe["kind"]))  # fmt: skip
+def test_fitting_ends_where_nothing_gets_better(
+    workshop: Workshop, tmp_path: Path, recipe: dict[str, object]
+) -> None:
+    workshop.make(
+        f"plateau-{recipe['kind']}", write_feedback(tmp_path / "d.npz", feedback()), **recipe,
+        version="1.0.7", fitting={"epochs": 40, "learning_rate": 1e-6, "patience": 1},
+    )  # fmt: skip
+    epochs = sum(b'"validation.loss"' in line for line in workshop.said)
+    assert 2 <= epochs < 40
+    assert any(b"no better validation loss in 1 epochs" in line for line in workshop.said)
 
 
 @pytest.mark.parametrize("method", ["onnxruntime", "nncf"])

@@ -11,12 +11,13 @@ from sqlalchemy import Connection
 from cloud.feedback.accuracy import Stratum
 from cloud.feedback.documents import SampleQuery, Source
 from cloud.feedback.ranking import CODES
+from cloud.feedback.reading import SHARE_MIN
 from cloud.feedback.searching import conditions
 from cloud.store.schema import feedback
 
-_SHARE_MIN: Final = 0.001
-"""A device says itself with what share it sends; below this its samples would outweigh the fleet's."""
-_STRATA_MAX: Final = 10_000
+_STEP: Final = 1000
+"""Shares are told apart to a thousandth: a device that claims another one with each sample makes no more
+strata than that, and hides nobody's."""
 _of = feedback.c
 
 
@@ -61,7 +62,7 @@ def answers(connection: Connection, query: SampleQuery, rows_max: int) -> Answer
         np.array(
             [CODES[Source.PERSON if row[4] == person else Source.CLOUD] for row in rows], np.uint8
         ),
-        np.array([max(row[5], _SHARE_MIN) for row in rows], np.float64),
+        np.array([max(row[5], SHARE_MIN) for row in rows], np.float64),
     )
 
 
@@ -71,18 +72,16 @@ def strata(connection: Connection, query: SampleQuery, of: Source) -> list[Strat
     by_person = sa.and_(_of.label_source == Source.PERSON.value, _of.contradicted == 0)
     labelled = sa.case((by_person, 1), else_=0)
     right = sa.case((sa.and_(by_person, said == _of.label), 1), else_=0)
+    said_step = sa.cast(sa.func.round(_of.share * _STEP), sa.Integer)
+    least = round(SHARE_MIN * _STEP)
+    step = sa.case((said_step < least, least), else_=said_step)
     rows = connection.execute(
-        sa.select(_of.share, sa.func.count(), sa.func.sum(labelled), sa.func.sum(right))
+        sa.select(step, sa.func.count(), sa.func.sum(labelled), sa.func.sum(right))
         .where(*conditions(query))
-        .group_by(_of.share)
-        .order_by(_of.share)
-        .limit(_STRATA_MAX)
+        .group_by(sa.literal_column("1"))
+        .order_by(sa.literal_column("1"))
     )
-    found: dict[float, Stratum] = {}
-    for share, sent, known, correct in rows:
-        key = max(round(share, 3), _SHARE_MIN)
-        one = found.get(key, Stratum(key, 0, 0, 0))
-        found[key] = Stratum(
-            key, one.sent + sent, one.labelled + int(known), one.right + int(correct)
-        )
-    return list(found.values())
+    return [
+        Stratum(number / _STEP, sent, int(known), int(correct))
+        for number, sent, known, correct in rows
+    ]

@@ -87,7 +87,7 @@ class SampleQuery(Document):
     device: DeviceName | None = None
     site: SiteName | None = None
     reason: Reason | None = None
-    label: int | None = None
+    label: Annotated[int, Field(ge=0, le=65_535)] | None = None
     source: Source | None = None
     since: Moment | None = None
     """Received from then on."""
@@ -120,7 +120,7 @@ class DataSetSpec(Document):
     cloud_confidence_min: Share = 0.0
     """Cloud labels below it are left out; a person's count whatever the cloud thought."""
     rows_max: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
-    half_life_s: Annotated[float, Field(gt=0)] | None = None
+    half_life_s: Annotated[float, Field(ge=0.001)] | None = None
     """A sample twice as old as another by this counts half as much when `rows_max` binds; None: age
     does not matter."""
     stratify: Annotated[tuple[Literal["class", "site"], ...], Field(max_length=2)] = (

@@ -22,6 +22,9 @@ UNREADABLE: Final = "unreadable"
 OTHER_SHAPE: Final = "other_shape"
 OTHER_CLASSES: Final = "other_classes"
 LABEL_OUTSIDE: Final = "label_outside"
+SHARE_MIN: Final = 0.001
+"""A device says itself with what share it sends. Below this its samples would outweigh the fleet's; one
+that float32 does not hold would be 0, and make a whole data set unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def read(rows: Sequence[StoredRow], decoder: Decoder) -> Read:
         labels=np.array([row.label for row in kept], np.int64),
         soft=np.stack(soft).astype(np.float32) if soft else np.zeros((0, classes), np.float32),
         sources=np.array([CODES[row.source] for row in kept], np.uint8),
-        shares=np.array([row.share for row in kept], np.float32),
+        shares=np.array([max(row.share, SHARE_MIN) for row in kept], np.float32),
         edge_labels=np.array([row.edge_label for row in kept], np.int64),
         holdout=np.array([row.holdout for row in kept], np.bool_),
         captured=np.array([row.captured_at for row in kept], np.float64),

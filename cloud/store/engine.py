@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, NoSuchModuleError, SQLAlchemyError
 
 from cloud.store.first_open import alone
 from shared.errors import Malformed, Unavailable
@@ -68,17 +68,23 @@ def write_alone(connection: Connection, lock: int) -> None:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Raises `Unavailable` for what SQLAlchemy raises."""
+    """Raises `Malformed` for a value that the database will never take (a NUL in a text, a number over
+    its column's), `Unavailable` for whatever else SQLAlchemy raises.
+    """
     try:
         yield
+    except OverflowError as error:  # of sqlite3, which SQLAlchemy passes on
+        raise Malformed(f"{where}: {error}") from error
     except SQLAlchemyError as error:
         raise away(error, where) from error
 
 
-def away(error: SQLAlchemyError, where: str) -> Unavailable:
-    unavailable = Unavailable(f"{where}: {words(error)}")
-    unavailable.__cause__ = error
-    return unavailable
+def away(error: SQLAlchemyError, where: str) -> Malformed | Unavailable:
+    """`Malformed` for a value that it will never take, `Unavailable` for everything else."""
+    kind = Malformed if isinstance(error, DataError) else Unavailable
+    found = kind(f"{where}: {words(error)}")
+    found.__cause__ = error
+    return found
 
 
 def words(error: SQLAlchemyError) -> str:

@@ -6,15 +6,28 @@ next step and end with `Stopped`; it has `grace_s` for that before SIGKILL. A ch
 ends with the weights of one that was not.
 """
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from cloud.training.documents import Document, MetricName, Recipe
-from shared.bundle.manifest import Share
+from shared.bundle.manifest import Name, Share, Version
 
 LINE_BYTES_MAX = 64 * 1024
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain(text: str) -> str:
+    """With what terminals would obey and PostgreSQL does not take replaced: one line of a job would
+    hold up its whole worker.
+    """
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+Step = Annotated[int, Field(ge=0, le=2**53)]
+Text = Annotated[str, AfterValidator(plain)]
 
 
 class Order(Document):
@@ -43,13 +56,13 @@ class Order(Document):
 class Started(Document):
     kind: Literal["started"] = "started"
     parameters: dict[str, JsonValue]
-    machine: str
-    resumed_step: int | None = None
+    machine: Text
+    resumed_step: Step | None = None
 
 
 class Measured(Document):
     kind: Literal["measured"] = "measured"
-    step: int
+    step: Step
     progress: Share
     values: Annotated[dict[MetricName, float], Field(max_length=64)]
 
@@ -58,12 +71,12 @@ class Said(Document):
     """A line for people."""
 
     kind: Literal["said"] = "said"
-    text: Annotated[str, Field(max_length=2000)]
+    text: Annotated[Text, Field(max_length=2000)]
 
 
 class Checkpointed(Document):
     kind: Literal["checkpointed"] = "checkpointed"
-    step: int
+    step: Step
     path: Path
 
 
@@ -71,24 +84,24 @@ class Stopped(Document):
     """As it was asked; it can go on from its checkpoint."""
 
     kind: Literal["stopped"] = "stopped"
-    step: int
+    step: Step
 
 
 class Failed(Document):
     """It would fail again: `reason` is nan_loss, bad_data, bad_checkpoint, no_room, bug."""
 
     kind: Literal["failed"] = "failed"
-    reason: Annotated[str, Field(max_length=40)]
-    words: Annotated[str, Field(max_length=1000)]
-    step: int | None = None
+    reason: Annotated[Text, Field(max_length=40)]
+    words: Annotated[Text, Field(max_length=1000)]
+    step: Step | None = None
 
 
 class Made(Document):
     """The bundle lies in `Order.folder / "bundle"`, complete."""
 
     kind: Literal["made"] = "made"
-    name: str
-    version: str
+    name: Name
+    version: Version
     figures: Annotated[dict[MetricName, float], Field(max_length=256)]
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cloud.store.engine import away, open_engine, reading, translated, write_alone, writing
 from cloud.store.migrating import Migrations
-from shared.errors import Unavailable
+from shared.errors import Malformed, Unavailable
 
 T = TypeVar("T")
 MIGRATIONS: Final = Migrations("cloud.registry.store", "registry_schema")
@@ -104,7 +104,7 @@ class RegistryDatabase:
                 else:
                     for write in group:
                         write.make(connection, connection.begin_nested)
-        except Unavailable as error:
+        except (Malformed, Unavailable) as error:
             for write in group:
                 write.lost(error)
         finally:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from cloud.training.child_messages import LINE_BYTES_MAX, Order
+from cloud.training.child_messages import LINE_BYTES_MAX, Order, plain
 from cloud.training.worker.launch import Plan
 from cloud.training.worker.leftovers import MARK, end_leftovers
 from cloud.training.worker.watch import Astray
@@ -141,7 +141,7 @@ async def _drop(pipe: asyncio.StreamReader) -> None:
 
 def _tell(line: bytes, said: Callable[[str], None]) -> None:
     if text := line[:_STDERR_LINE_MAX].decode(errors="replace").strip():
-        said(text)
+        said(plain(text))
 
 
 def how_it_ended(code: int) -> str:

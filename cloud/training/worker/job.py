@@ -30,7 +30,7 @@ from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.leftovers import end_leftovers
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
-from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.preparing import CHECKPOINTS, Preparing
 from cloud.training.worker.pushing import push
 from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.stopping import Stop, astray, failed_words, stopped_as
@@ -77,6 +77,8 @@ class JobRun:
         self._shared_at = self._began
         self._sharing: asyncio.Task[None] | None = None
         self._last: Message | None = None
+        self.is_told = False
+        """Its end is stored: it has nothing more to say."""
 
     def stop(self, how: Stop) -> None:
         """The first one counts, but that it is lost counts above all."""
@@ -231,7 +233,7 @@ class JobRun:
                 self._said("it begins" if resumed is None else f"it goes on from step {resumed}")
             case Measured():
                 self._progress = message.progress
-                self._notes.measured(max(0, message.step), message.values, around.now())
+                self._notes.measured(message.step, message.values, around.now())
             case Said():
                 self._said(message.text)
             case Checkpointed():
@@ -252,7 +254,7 @@ class JobRun:
         """Copy a checkpoint to where another machine finds it; that it fails costs only time."""
         around, folder = self._around, self._around.preparing.folder(self.job.id).absolute()
         self._shared_at = self._clock()
-        if not path.is_relative_to(folder):
+        if path.parent != folder / CHECKPOINTS:
             return
         with suppress(HybridgeError, ValueError):
             kept = await asyncio.to_thread(keeping.store, around.blobs, path, path.name)
@@ -277,10 +279,13 @@ class JobRun:
     async def _tell(self, ended: Ended, artifacts: Sequence[Artifact]) -> None:
         """Until the database takes it, or the lease is over and it is another's."""
         around, pause_s = self._around, 0.2
-        held = self.held()
+        held: Held | None = None
         while self._stop != "lost":
             try:
-                ours = await around.desk.end(held, ended, artifacts, held.notes.figures)
+                async with around.desk.turn:
+                    held = held or self.held()
+                    ours = await around.desk.end(held, ended, artifacts, held.notes.figures)
+                    self.is_told = True
             except Unavailable as error:
                 log.warning(
                     "job_end_not_stored", extra={"job": self.job.id, "why": str(error)[:300]}

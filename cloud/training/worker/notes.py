@@ -7,6 +7,8 @@ from cloud.training.documents import LogLine, Point, Run
 
 _POINTS_MAX: Final = 20_000
 _LINES_MAX: Final = 2_000
+_METRICS_MAX: Final = 256
+"""Of one attempt: each has points and a figure of its own, and all figures are one document."""
 _LINE_MAX: Final = LogLine.model_fields["text"].metadata[0].max_length
 
 
@@ -19,9 +21,16 @@ class Notes:
     """Unix seconds, text."""
     figures: dict[str, float] = field(default_factory=dict)
     dropped: int = 0
+    metrics: set[str] = field(default_factory=set)
+    """Those that there are points of, from the first beat on."""
 
     def measured(self, step: int, values: dict[str, float], at: float) -> None:
         for metric, value in sorted(values.items()):
+            if metric not in self.metrics:
+                if len(self.metrics) >= _METRICS_MAX:
+                    self.dropped += 1
+                    continue
+                self.metrics.add(metric)
             self.figures[metric] = value
             if len(self.points) < _POINTS_MAX:
                 self.points.append(Point(metric=metric, step=step, value=value, at=at))

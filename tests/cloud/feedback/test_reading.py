@@ -3,7 +3,9 @@
 from uuid import UUID
 
 import numpy as np
+import pytest
 
+from cloud.feedback.data_file import read_rows, write_rows
 from cloud.feedback.documents import Label, Source
 from cloud.feedback.ranking import Verdict, verdict
 from cloud.feedback.reading import StoredRow, decoded_bytes, read, shape_of, usual
@@ -80,3 +82,10 @@ def test_one_class_outside_of_the_holdout_teaches_nothing():
     assert "all 2 rows to train on are of class 0" in why_not(labels, np.array([0, 0, 1], "?"), {})
     assert "all 3 rows are held out" in why_not(labels, ~none, {})
     assert "left out: 5 unsure" in why_not(labels[:0], none[:0], {"unsure": 5})
+
+
+@pytest.mark.parametrize("share", [5e-324, 1e-300, 1e-46, 0.0009])
+def test_a_share_that_float32_does_not_hold_spoils_no_data_set(share):
+    found = read([stored(1), stored(2, share=share), stored(3, share=1.0)], Decoder())
+    assert found.rows.shares.tolist() == [0.5, np.float32(0.001), 1.0]
+    assert len(read_rows(write_rows(found.rows), "it")) == 3

@@ -153,3 +153,9 @@ def test_parts_are_even_and_all_that_is_wanted(has, wanted):
     full = [part for part, count in zip(parts, has, strict=True) if part == count]
     assert not short or max(full, default=0) <= max(short) + 1
     assert not short or max(short) - min(short) <= len(has)
+
+
+@pytest.mark.parametrize("half_life_s", [1e-320, 1e-300, 0.0])
+def test_a_half_life_that_no_number_holds_is_refused(half_life_s):
+    with pytest.raises(ValueError, match="half_life_s"):
+        spec(half_life_s=half_life_s)

@@ -359,3 +359,27 @@ def test_accuracy_from_what_people_labelled(here):
     assert here.store.answers(SampleQuery(source=Source.PERSON), 20).labels.tolist() == [
         n % 3 for n in range(9, -1, -1)
     ]
+
+
+def test_a_device_with_another_share_each_time_hides_nobody(here):
+    here.write(*(row(number) for number in range(4)))
+    here.write(*(
+        row(100 + number, device="liar", share=(number + 1) * 1e-7) for number in range(3000)
+    ), *(row(9000 + number, share=0.05 + number * 1e-9) for number in range(10)))  # fmt: skip
+    found = here.store.strata(ALL)
+    assert [(one.share, one.sent) for one in found] == [(0.001, 3000), (0.05, 10), (1.0, 4)]
+
+
+@pytest.mark.parametrize("label", [2**63, 65_536, -1])
+def test_a_label_that_no_database_has_is_refused(label):
+    with pytest.raises(ValueError, match="label"):
+        SampleQuery(label=label)
+
+
+def test_a_site_that_postgresql_does_not_take_is_no_outage(here):
+    query = SampleQuery(site="a\0b")
+    if here.url.startswith("sqlite"):
+        assert here.store.count(query) == 0
+        return
+    with pytest.raises(Malformed, match="NUL"):
+        here.store.count(query)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import sqlalchemy as sa
 
 from cloud.fleet.store.database import FleetDatabase
 from cloud.jobs.database import JobDatabase
@@ -83,4 +84,17 @@ def test_postgresql_waits_for_locks_only_so_long(kind, postgres):
 
     assert database.read(settings) == ["10s", "repeatable read"]
     assert database.write(settings) == ["10s", "read committed"]
+    database.close()
+
+
+def test_a_value_that_no_database_takes_is_refused_and_not_tried_again(kind, postgres, tmp_path):
+    database = kind.opened(postgres.new_database())
+    with pytest.raises(Malformed, match="NUL"):
+        database.write(kind.put("a\0b"))
+    database.close()
+    number = sa.text("SELECT :number")
+    database = kind.opened(f"sqlite:///{tmp_path / 'its.db'}")
+    with pytest.raises(Malformed, match="too large"):
+        database.read(lambda connection: connection.execute(number, {"number": 2**63}))
+    assert kind.count(database) == 0
     database.close()

@@ -98,3 +98,15 @@ def test_what_a_job_says_while_the_database_is_away_is_bounded():
     assert len(taken.lines) <= 2001
     assert "of which nothing is kept" in taken.lines[-1][1]
     assert notes.taken().lines == []
+
+
+def test_one_job_has_so_many_metrics_however_long_it_goes_on():
+    notes = Notes()
+    names: set[str] = set()
+    for step in range(10):
+        notes.measured(step, {f"m{step}.{number}": 1.0 for number in range(64)}, 1.0)
+        notes.measured(step, {"m0.0": float(step)}, 1.0)
+        taken = notes.taken()
+        names |= set(taken.figures)
+        assert taken.figures["m0.0"] == step
+    assert len(names) == 256

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloud.training.child_messages import Said
+from cloud.training.child_messages import Failed, Said
 from cloud.training.worker.watch import Astray, Bounds, Watch
 
 BOUNDS = Bounds(start_s=100.0, silence_s=10.0, work_s=50.0, lines_per_s_max=2)
@@ -36,6 +36,20 @@ def test_a_flood_is_no_burst():
     with pytest.raises(Astray, match="more than 2 lines a second"):
         watch.read(LINE, 1.0)
     watch.read(LINE, 2.0)
+
+
+@pytest.mark.parametrize("step", ["-1", str(2**63), "9" * 400])
+def test_a_step_that_no_database_takes_is_no_message(step):
+    line = f'{{"kind": "measured", "step": {step}, "progress": 0.5, "values": {{"loss": 1}}}}\n'
+    with pytest.raises(Astray, match="no message"):
+        Watch(BOUNDS, 0.0).read(line.encode(), 0.0)
+
+
+def test_control_characters_are_replaced_in_what_it_says():
+    line = b'{"kind": "failed", "reason": "b\\u0000d", "words": "a\\u001b[2Jb\\tc\\nd"}\n'
+    found = Watch(BOUNDS, 0.0).read(line, 0.0)
+    assert isinstance(found, Failed)
+    assert (found.reason, found.words) == ("b\ufffdd", "a\ufffd[2Jb\tc\nd")
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b'{"kind": "made"}\n', b"\xff\n", b"NaN\n"])

@@ -8,7 +8,7 @@ TRAIN_READY := $(VENV)/.ready-train
 RAY_VENV := .venv-ray
 RAY_READY := $(RAY_VENV)/.ready
 
-.PHONY: help setup demo test test-slow test-train test-ray check format chaos-broker fuzz-broker bench bench-broker bench-fleet bench-registry bench-serve simulate-fleet models lock test-packages dataset clean
+.PHONY: help setup demo test test-slow test-train test-ray check format chaos-broker fuzz-broker bench bench-broker bench-drift bench-fleet bench-registry bench-serve bench-training demo-drift simulate-fleet models lock test-packages dataset clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -42,11 +42,14 @@ dataset:
 demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real images, one table
 	$(BIN)/hybridge demo
 
+demo-drift: $(TRAIN_READY) dataset ## cameras drift; an alarm, a training job and a rollout mend it: three minutes
+	$(BIN)/hybridge demo drift
+
 test: $(READY) test-packages ## the tests, a quarter of an hour on 2 cores
 	$(BIN)/python -m pytest -q -m "not slow and not train and not ray"
 
 test-slow: $(READY) test-packages ## the device wheel in a clean environment, brokers with faults built in, rollouts to twenty agents: a quarter of an hour
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m "slow and not train and not ray"
 
 test-train: $(TRAIN_READY) ## what needs torch: fitting, jobs killed and resumed, several processes, recipes
 	$(BIN)/python -m pytest -q -m "train and not ray"
@@ -69,6 +72,12 @@ bench: $(READY) ## ratios against the floor measured in the same run
 
 bench-broker: $(READY) test-packages ## the embedded broker beside Mosquitto, the same loads in turn: ten minutes
 	$(BIN)/python -m simulations.broker_bench
+
+bench-drift: $(TRAIN_READY) dataset ## the whole loop under each of the six shifts, into README.md: half an hour
+	$(BIN)/python -m simulations.drift_loop --write README.md --plot docs/drift-recovery.svg
+
+bench-training: $(TRAIN_READY) dataset ## the online tier's p99 with and without a training job beside it: three minutes
+	$(BIN)/python -m simulations.training_bench
 
 bench-fleet: $(READY) ## 2,000 connected devices on one control process, 100,000 on virtual time, into BENCHMARKS.md: two minutes
 	$(BIN)/python -m simulations.fleet_bench --write BENCHMARKS.md

@@ -1,4 +1,4 @@
-"""`hybridge demo`: the main job, judged."""
+"""`hybridge demo`: the main job, judged; `hybridge demo drift`: a fleet that learns (`demo_drift.py`)."""
 
 import asyncio
 import json
@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cloud.cli.demo_drift import drift
 from shared.errors import Malformed
 
 if TYPE_CHECKING:
     from cloud.demo.verdict import Row, Verdict
 
 
-def demo(
+demo = typer.Typer(invoke_without_command=True)
+demo.command(name="drift")(drift)
+
+
+@demo.callback()
+def three_ways(
+    context: typer.Context,
     models: Annotated[Path, typer.Option(help="Folder with both bundles and the images.")] = Path(
         "models"
     ),
@@ -33,7 +40,12 @@ def demo(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Broker, cloud worker and three agents on real images; one table; exit code 0 if worth it."""
+    """Broker, cloud worker and three agents on real images; one table; exit code 0 if worth it.
+
+    `hybridge demo drift` shows a fleet that learns from what it sees.
+    """
+    if context.invoked_subcommand is not None:
+        return
     from cloud.demo import chart as charts
     from cloud.demo.run import Images, Plan, load_images, run
 

@@ -13,7 +13,7 @@ from cloud.registry.documents import State
 from shared.errors import HybridgeError
 
 log = logging.getLogger(__name__)
-_LOOK_S: Final = 60.0
+_LOOK_S: Final = 15.0
 _VERSIONS_MAX: Final = 8
 """Released versions of a model whose payloads are read, the newest."""
 _DICTIONARIES_MAX: Final = 256

@@ -1,5 +1,6 @@
 """A whole region on this machine: registry, worker with its broker, fleet, learning, train worker."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -48,13 +49,11 @@ async def region(
             "approver", "--role", "operator",
         )  # fmt: skip
         (folder / "learning.key").write_text(said)
+        with (place / "registry.toml").open("a") as settings:
+            settings.write(files.EVALUATION)
         registry = await start("registry", "registry", "--config", place / "registry.toml")
         url = registry.ready["api"]
         say(f"registry {url}")
-        await _released(Hybridge(url, keys), keys, edge, cloud, gate)
-        say(
-            f"both models are released; the gate: at most {CLEAN_LOSS_MAX:.1%} lost on clean images"
-        )
         places = {
             "registry": url, "keys": quoted(keys / "api"), "root": quoted(keys / "1.root.json"),
             "release": quoted(keys / "release.pem"), "folder": quoted(folder),
@@ -66,15 +65,23 @@ async def region(
             config.write_text(settings.format(**places, **more))
             return await start(name, command, "--config", config)
 
-        worker = await configured("cloud", "serve", files.CLOUD)
-        broker = worker.ready["broker"]
-        fleet = await configured("fleet", "fleet", files.FLEET, broker=broker)
+        releasing = asyncio.ensure_future(_released(Hybridge(url, keys), keys, edge, cloud, gate))
+        try:
+            worker = await configured("cloud", "serve", files.CLOUD)
+            broker = worker.ready["broker"]
+            fleet = await configured("fleet", "fleet", files.FLEET, broker=broker)
+            await releasing
+        finally:
+            releasing.cancel()
+        say(
+            f"both models are released; the gate: at most {CLEAN_LOSS_MAX:.1%} lost on clean images"
+        )
         learning = await configured(
             "learning", "learning", files.LEARNING, fleet=fleet.ready["api"],
             serving=worker.ready["api"],
         )  # fmt: skip
         trainer = await start("train-worker", "train-worker", "--config", folder / "learning.toml")
-        say(f"worker, fleet, learning and train worker ({trainer.ready['kept_apart_by']})")
+        say("worker with its broker, fleet, learning and train worker are up")
         yield Region(
             folder, url, broker, fleet.ready["api"], learning.ready["api"], keys,
             keys / "1.root.json", (registry, worker, fleet, learning, trainer),

@@ -65,7 +65,7 @@ def _row(seen: Scene, before: Bundle, happened: Happened) -> Row:
     moved = {name for name, runs in happened.versions.items() if runs == version}
     return Row(
         kind=seen.kind, delay_samples=happened.drifted_samples,
-        data_rows=int(after.manifest.lineage.metrics.get("rows", 0)),
+        data_rows=happened.data_rows,
         clean_before=_accuracy(before, seen.held, seen.held_labels),
         clean_after=_accuracy(after, seen.held, seen.held_labels),
         before=_accuracy(before, seen.held_shifted, seen.held_labels),

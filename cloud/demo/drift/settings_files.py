@@ -2,6 +2,16 @@
 
 from pathlib import Path
 
+EVALUATION = """
+[evaluation] # accuracy decides here; the other figures are rough, and quick
+poll_s = 0.2
+latency_runs = 60
+latency_rounds = 3
+throughput_s = 0.1
+robustness_rows = 100
+fgsm_rows = 4
+fgsm_directions = 4
+"""
 CLOUD = """\
 state_dir = "cloud"
 [[models]]

@@ -43,6 +43,8 @@ class Happened:
     """That each camera runs in the end."""
     bundle: Path | None
     """The new version's archive; None: there is none."""
+    data_rows: int
+    """Of the data set, those that are held out included; 0: there is none."""
 
 
 async def story(
@@ -63,7 +65,9 @@ async def story(
         say(f"cycle {cycle.phase.value} after {taken_s:.0f} s {cycle.why}".rstrip())
         bundle = await _fetched(learning, cycle, region.folder)
         versions = await cameras.versions()
-    return Happened(alarm, drifted, cycle, taken_s, person.labelled, versions, bundle)
+        made = {one.sha256: one.rows for one in await learning.data_sets.all()}
+        rows = 0 if cycle.data_set is None else made[cycle.data_set]
+    return Happened(alarm, drifted, cycle, taken_s, person.labelled, versions, bundle, rows)
 
 
 def _loop(samples_min: int) -> LoopSettings:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 from urllib.parse import quote
 
 import aiohttp
@@ -13,7 +13,15 @@ import aiohttp
 from cloud.registry.client.client import RegistryClient
 from cloud.registry.client.fetch import fetch_bundle
 from cloud.registry.documents import StoredFile
-from cloud.training.documents import Distill, FineTune, Prune, Recipe
+from cloud.training.documents import (
+    Distill,
+    FineTune,
+    Half,
+    Prune,
+    Quantize,
+    Recipe,
+    Supervised,
+)
 from cloud.training.worker.settings import WorkerRegistry
 from cloud.updates.bundles import Bundles
 from shared.bundle.files import MANIFEST
@@ -38,10 +46,12 @@ def wanted(recipe: Recipe) -> tuple[str, ...]:
             named: tuple[str | None, ...] = (recipe.teacher,)
         case FineTune():
             named = (recipe.student, recipe.teacher)
-        case Prune():
+        case Prune() | Quantize() | Half():
             named = (recipe.source, recipe.teacher)
+        case Supervised():
+            named = ()
         case _:
-            named = (getattr(recipe, "source", None),)
+            assert_never(recipe)
     return tuple(dict.fromkeys(one for one in named if one is not None))
 
 

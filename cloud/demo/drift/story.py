@@ -24,7 +24,7 @@ from cloud.learning.documents import (
 from cloud.monitoring.drift.documents import Alarm, Kind
 from shared.errors import DeadlineMissed
 
-HOLDOUT: Final = 0.15
+HOLDOUT: Final = 0.1
 ALARM_S_MAX: Final = 120.0
 CYCLE_S_MAX: Final = 900.0
 _LOOK_S: Final = 0.2

@@ -40,7 +40,10 @@ class Child:
         said: Callable[[str], None],
         words: Sequence[str] = CHILD,
     ) -> "Child":
-        """`said` gets each line of its stderr. Raises `Unavailable` where it cannot be started."""
+        """`said` gets each line of its stderr. Raises `Unavailable` where it cannot be started.
+
+        The kernel ends it with this thread (`launch.py`): the loop's, which lasts as the worker does.
+        """
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "cloud.training.worker.launch", plan.to_json(), *words,

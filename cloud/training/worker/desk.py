@@ -54,6 +54,8 @@ class Desk:
         """`token`: of this process, so that two of one name are told apart."""
         self._database, self._settings = database, settings
         self._name, self._token, self._cpus, self._now = name, token, cpus, now
+        self.turn = asyncio.Lock()
+        """Of whoever takes what a job said, until it is stored: after a job's end nothing of it is."""
 
     async def begin(self, apart: str) -> None:
         """Say that it lives. What a process before it had under this name is nobody's any more.

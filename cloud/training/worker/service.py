@@ -65,7 +65,13 @@ class TrainWorkerService:
     def stop(self) -> None:
         """Claim nothing new; jobs write a checkpoint and go back to the queue."""
         self._stop.set()
+        self._stop_runs()
         self._kick.set()
+
+    def _stop_runs(self) -> None:
+        """At once: whoever tells the worker to end may tell its jobs' processes in the same moment."""
+        for run in self._runs.values():
+            run.stop("shutdown")
 
     def read_again(self) -> None:
         """Nothing: keys and certificates are read for each connection."""
@@ -118,8 +124,7 @@ class TrainWorkerService:
             while not (self.stopping and not self._runs):
                 if self.stopping:
                     until = min(until, loop.time() + config.worker.grace_s + _DRAIN_S)
-                    for run in self._runs.values():
-                        run.stop("shutdown")
+                    self._stop_runs()
                 try:
                     began = loop.time()
                     answer = await self._beat(around, apart)
@@ -145,16 +150,15 @@ class TrainWorkerService:
         return True
 
     async def _beat(self, around: Surroundings, apart: str) -> Answer:
-        held = {name: run.held() for name, run in sorted(self._runs.items())}
-        try:
-            return await around.desk.beat(
-                list(held.values()), apart, claims=not self.stopping
-            )  # fmt: skip
-        except Unavailable:
-            for name, one in held.items():
-                if name in self._runs:
-                    self._runs[name].put_back(one)
-            raise
+        async with around.desk.turn:
+            runs = [run for _, run in sorted(self._runs.items()) if not run.is_told]
+            held = [run.held() for run in runs]
+            try:
+                return await around.desk.beat(held, apart, claims=not self.stopping)
+            except Unavailable:
+                for run, one in zip(runs, held, strict=True):
+                    run.put_back(one)
+                raise
 
     def _act(self, answer: Answer, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
         for job, how in answer.stops.items():

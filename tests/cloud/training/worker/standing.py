@@ -21,6 +21,8 @@ from tests.tiny_bundle import write_tiny_bundle
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_child.py")))
 ROOT = Path(__file__).parents[4]
 DEADLINE_S = 120.0
+LOOK_S = 0.02
+"""Between two looks: without it the one who looks takes the core from those whom it waits for."""
 _DEFAULTS = {"gives_way": "false", "free_bytes_min": "0"}
 """Tests share this machine, and jobs that give way to everything would wait for them."""
 
@@ -115,4 +117,5 @@ async def until(look: Callable[[], Awaitable], seen: Callable[[object], bool]):
     ends = time.monotonic() + DEADLINE_S
     while not seen(found := await look()):
         assert time.monotonic() < ends, f"it never came to that: {found}"
+        await asyncio.sleep(LOOK_S)
     return found

@@ -147,6 +147,62 @@ def test_a_job_is_cancelled_while_it_works_and_where_it_is_deaf_it_is_killed(at)
     assert children_of(at) == []
 
 
+async def importing(at, job):
+    """Its process is there and has not said a word; its number."""
+
+    async def look():
+        lines = [line.text for line in await at.tracking.logs(job)]
+        return children_of(at) if "importing" in lines else []
+
+    (pid,) = await until(look, bool)
+    return pid
+
+
+def test_a_process_that_is_stopped_while_it_imports_goes_back_or_ends_as_it_was_asked(at):
+    async def go():
+        async with at.working():
+            cancelled = await at.submit("imports")
+            await importing(at, cancelled)
+            await at.queue.cancel(cancelled, "no need", "ann")
+            over = await at.over(cancelled)
+            job = await at.submit("imports")
+            await importing(at, job)
+        return over, await at.queue.job(job)
+
+    over, found = asyncio.run(go())
+    assert (over.state, over.why) == (JobState.CANCELLED, "cancelled by ann: no need")
+    assert (found.state, found.attempts) == (JobState.QUEUED, 0)
+    assert "its worker was told to end" in found.why
+
+
+def test_a_process_that_is_told_to_end_beside_its_worker_costs_no_attempt(at):
+    """As systemd does it: SIGTERM to all of a unit, whatever the worker waits for just then."""
+
+    async def go():
+        async with at.working() as service:
+            job = await at.submit("imports")
+            pid = await importing(at, job)
+            service.stop()
+            os.kill(pid, signal.SIGTERM)
+            assert service._runs[job]._stop == "shutdown"  # and not only after the next beat
+        return await at.queue.job(job)
+
+    found = asyncio.run(go())
+    assert (found.state, found.attempts) == (JobState.QUEUED, 0)
+
+
+def test_a_process_that_somebody_else_tells_to_end_costs_an_attempt(at):
+    async def go():
+        async with at.working():
+            job = await at.submit("imports", attempts_max=1)
+            os.kill(await importing(at, job), signal.SIGTERM)
+            return await at.over(job)
+
+    over = asyncio.run(go())
+    assert (over.state, over.attempts) == (JobState.FAILED, 1)
+    assert "SIGTERM ended it" in over.why
+
+
 def test_a_more_important_job_takes_the_place_and_the_other_goes_on_afterwards(at):
     async def both():
         await at.queue.set_quota(Quota(team="default", cpus_max=16))

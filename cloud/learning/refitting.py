@@ -20,7 +20,7 @@ from cloud.learning.store.loops import LoopStore
 from cloud.rollouts.documents import ProfileSubject, RolloutStatus
 from shared.bundle.manifest import Share
 from shared.config import Count, Positive, Section
-from shared.errors import Conflict, HybridgeError, Malformed, Unknown
+from shared.errors import Conflict, HybridgeError, Malformed, Unavailable, Unknown
 from shared.fleet.profile import ProfileSettings, digest
 
 log = logging.getLogger(__name__)
@@ -68,6 +68,8 @@ class Refitting:
         """`look_s`: between two looks at whether a loop's `refit_every_s` is over."""
         self._store, self._answers, self._versions, self._models = store, answers, versions, models
         self._fleet, self._settings, self._look_s, self._now = fleet, settings, look_s, now
+        self._away = set[str]()
+        """Loops whose refit waits for somebody who is away; said once."""
 
     async def fitted(self, model: str) -> Refit:
         """What the threshold would be. Raises `Unknown`; `Conflict` where too little is known."""
@@ -98,14 +100,18 @@ class Refitting:
         return found
 
     async def run(self) -> None:
-        """Until cancelled: each loop whose `refit_every_s` is over."""
+        """Look until cancelled."""
         while True:
-            try:
-                for kept in await asyncio.to_thread(self._store.loops):
-                    await self._if_due(kept.settings, kept.made_at)
-            except HybridgeError as error:
-                log.warning("refit_blind", extra={"why": str(error)[:300]})
+            await self.look()
             await asyncio.sleep(self._look_s)
+
+    async def look(self) -> None:
+        """Each loop whose `refit_every_s` is over."""
+        try:
+            for kept in await asyncio.to_thread(self._store.loops):
+                await self._if_due(kept.settings, kept.made_at)
+        except HybridgeError as error:
+            log.warning("refit_blind", extra={"why": str(error)[:300]})
 
     async def _if_due(self, loop: LoopSettings, made_at: float) -> None:
         if loop.refit_every_s is None or not loop.enabled:
@@ -115,9 +121,15 @@ class Refitting:
             return
         try:
             await self.apply(loop.model, "loop", "its time had come")
+        except Unavailable as error:  # at the next look, not a `refit_every_s` later
+            if loop.model not in self._away:
+                log.warning("refit_waits", extra={"model": loop.model, "why": str(error)[:500]})
+            self._away.add(loop.model)
+            return
         except HybridgeError as error:
             log.warning("refit_refused", extra={"model": loop.model, "why": str(error)[:500]})
             await asyncio.to_thread(self._store.put_refit, loop.model, self._now())
+        self._away.discard(loop.model)
 
     async def _fit(self, loop: LoopSettings, profile: ProfileSettings | None) -> Refit:
         model = loop.model

@@ -169,7 +169,8 @@ class LearningService:
         learning = LearningDatabase(self._config.training_url)
         try:
             await asyncio.to_thread(learning.open, MIGRATIONS)
-            yield wire, learning
+            with learning.owned():
+                yield wire, learning
         finally:
             await asyncio.to_thread(wire.close)
             await asyncio.to_thread(learning.close)

@@ -5,19 +5,18 @@ still so when it is written. Callers gather changes (`Fleet.record`, `Fleet.save
 commit is for many of them.
 """
 
-import fcntl
-import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from cloud.store.engine import open_engine, reading, translated, words, write_alone, writing
 from cloud.store.migrating import Migrations
-from shared.errors import Conflict, InUse
+from cloud.store.owning import owned
+from shared.errors import Conflict
 
 T = TypeVar("T")
 MIGRATIONS: Final = Migrations("cloud.fleet.store", "fleet_schema")
@@ -63,34 +62,14 @@ class FleetDatabase:
         with _translated(), self._reading.begin() as connection:
             return look(connection)
 
-    @contextmanager
-    def owned(self) -> Iterator[None]:
+    def owned(self) -> AbstractContextManager[None]:
         """By the one process that moves its rollouts: two would undo each other's steps. It ends
         with the process, however that ends.
 
         Raises `InUse`, `Unavailable`.
         """
-        url = self._engine.url
-        if url.get_backend_name() != "postgresql":
-            with _locked(f"{url.database}.owner"):
-                yield
-            return
-        with _translated():
-            connection = self._engine.connect()
-            connection.detach()  # not of the pool: its session has the lock
-        try:
-            with _translated():
-                owns = connection.execute(
-                    text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _OWNS}
-                )
-                if not owns.scalar():
-                    raise InUse(
-                        f"devices.url {url!r}: another fleet process uses it; end that first"
-                    )
-                connection.commit()
-            yield
-        finally:
-            connection.close()
+        where = f"devices.url {self._engine.url!r}"
+        return owned(self._engine, _OWNS, where, "fleet process")
 
     def close(self) -> None:
         self._engine.dispose()
@@ -103,16 +82,3 @@ def _translated(where: str = "the fleet's database") -> Iterator[None]:
             yield
         except IntegrityError as error:
             raise Conflict(f"{where} does not take it: {words(error)}") from error
-
-
-@contextmanager
-def _locked(path: str) -> Iterator[None]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InUse(f"{path}: another fleet process uses its database; end it first") from error
-        yield
-    finally:
-        os.close(handle)

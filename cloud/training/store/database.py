@@ -13,10 +13,12 @@ from sqlalchemy import Connection
 
 from cloud.store.engine import open_engine, reading, translated, write_alone, writing
 from cloud.store.migrating import Migrations
+from cloud.store.owning import owned
 
 T = TypeVar("T")
 MIGRATIONS: Final = Migrations("cloud.training.store", "training_schema")
 _LOCK: Final = 0x6879_6C65_726E  # of PostgreSQL's advisory locks: "hylern"
+_OWNS: Final = _LOCK + 1
 _WAIT_S: Final = 10
 """For another process's commit, and for a connection. A database that is slower is away."""
 
@@ -56,6 +58,14 @@ class LearningDatabase:
         """One consistent view."""
         with _translated(), self._reading.begin() as connection:
             return look(connection)
+
+    def owned(self) -> AbstractContextManager[None]:
+        """By the one process that drives its loops, whatever its `state_dir`; workers do not ask.
+
+        Raises `InUse`, `Unavailable`.
+        """
+        where = f"training.url {self._engine.url!r}"
+        return owned(self._engine, _OWNS, where, "learning process")
 
     def close(self) -> None:
         self._engine.dispose()

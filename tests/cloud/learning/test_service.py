@@ -195,3 +195,13 @@ def test_paths_count_from_the_files_folder(tmp_path: Path) -> None:
     assert config.registry.root == tmp_path / "1.root.json"
     assert config.worker.bundles == (tmp_path / "models",)
     assert config.training_url == f"sqlite:///{tmp_path / 'hybridge-learning' / 'learning.db'}"
+
+
+def test_another_folder_on_the_same_database_does_not_drive_its_cycles_twice(
+    alone: LearningProcess, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{alone.state_dir / 'learning.db'}"
+    other = LearningProcess(tmp_path / "other", f'[training]\nurl = "{url}"\n')
+    with pytest.raises(AssertionError, match="another learning process uses its database"):
+        other.start()
+    assert alone.get("/v1/loops").status == 200

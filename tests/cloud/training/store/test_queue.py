@@ -330,3 +330,15 @@ def test_the_migrations_make_the_tables_of_the_schema(at):
         return compare_metadata(context, metadata)
 
     assert at.database.read(look) == []
+
+
+def test_one_process_drives_the_loops_of_a_database_and_workers_do_not_ask(at):
+    other = LearningDatabase(at.database._engine.url.render_as_string(hide_password=False))
+    with at.database.owned():
+        with pytest.raises(InUse, match="another learning process"), other.owned():
+            pass
+        other.open()
+        at.submit()
+    with other.owned():
+        pass
+    other.close()

@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from edge.answer_book import AnswerBook, Stream
 from edge.answers import Answer, Cursor, Sample
 from edge.config import Config
 from edge.inference.active import Active, activate
-from edge.inference.slot import Slot
+from edge.inference.slot import Logits, Slot
 from edge.journal.journal import Journal
 from edge.journal.rows import Pending
 from edge.journal.writes import Accepted, Opened, Write
@@ -37,7 +38,7 @@ from shared.errors import Overloaded, Unavailable, Unknown
 from shared.ids import DeviceId, SampleId
 from shared.wire.envelope import CloudAnswer
 
-_TURN_S_MAX = 0.003  # a chunk lets the event loop run after this long
+_TURN_S_MAX = 0.0025  # the model runs over a chunk for so long, then the event loop for others
 
 
 class Agent:
@@ -262,15 +263,28 @@ class Agent:
             logits = await active.logits_of([sample.tensor for sample in samples])
             return [self._judge.judge(active, *pair) for pair in zip(samples, logits, strict=True)]
         judged: list[tuple[Answer, Pending | None]] = []
-        for index, sample in enumerate(samples):
-            active = self._active  # another may have taken over while the event loop ran
-            if not active.slot.inline:
-                return judged + await self._judged(samples[index:])
-            judged.append(self._judge.judge(active, sample, active.logits(sample.tensor)))
+        while left := samples[len(judged) :]:
             if time.monotonic() - self._turn_began > _TURN_S_MAX:
                 await asyncio.sleep(0)
                 self._turn_began = time.monotonic()
+            active = self._active  # another may have taken over while the event loop ran
+            if not active.slot.inline:
+                return judged + await self._judged(left)
+            logits = self._turn(active, left)
+            judged += map(self._judge.judge, repeat(active), left, logits)
         return judged
+
+    def _turn(self, active: Active, samples: Sequence[Sample]) -> list[Logits]:
+        """The model alone, over as many as one turn of the event loop has time for: one at least.
+
+        It empties the caches, so what follows for each is done for all of them at once.
+        """
+        logits: list[Logits] = []
+        for sample in samples:
+            logits.append(active.logits(sample.tensor))
+            if time.monotonic() - self._turn_began > _TURN_S_MAX:
+                break
+        return logits
 
     def _cloud_said(self, pending: Pending, cloud: CloudAnswer, arrived: float) -> None:
         label = int(cloud.probabilities.argmax())

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from cloud.broker.launch import BrokerAddress
+from edge.agent import Agent
 from edge.answers import Answer
+from edge.config import Config
 from edge.inference.slot import Slot, open_slot
 from edge.routing.calibrations import Calibrations
 from shared.bundle.reader import open_bundle
@@ -39,6 +42,29 @@ def newer(state: Path, **changes: Any) -> Slot:
     folder = state.parent / "newer"
     write_tiny_bundle(folder, version="2.0.0", shift=1, **changes)
     return open_slot(folder, "auto", state)
+
+
+class _Told:
+    """An open session that says so before each run."""
+
+    def __init__(self, inner: Slot, tell: Callable[[], None]) -> None:
+        self._run, self._tell, self.close = inner._run, tell, inner._close
+        self.inputs = self.outputs = ()
+
+    def run(self, batch: NDArray[np.generic]) -> NDArray[np.float32]:
+        self._tell()
+        return self._run(batch)
+
+
+def told(settings: Config, tell: Callable[[], None]) -> Slot:
+    """Version 1 on the event loop; `tell` is called before each run."""
+    inner = open_slot(settings.bundle, "auto", settings.state_dir)
+    return Slot(inner.bundle, _Told(inner, tell), inner.key, latency_ms=0.1)
+
+
+def end_the_turn(it: Agent) -> None:
+    """The model took too long: the loop runs before the next sample."""
+    it._turn_began = 0.0
 
 
 class _Held:
@@ -123,13 +149,16 @@ def test_a_slot_that_was_swapped_answers_what_it_has_before_it_closes(state: Pat
 
 def test_a_chunk_goes_on_with_whoever_has_taken_over(state: Path) -> None:
     async def scenario() -> None:
-        async with agent(config(state, None)) as it:
-            taken = 0
+        settings, taken = config(state, None), 0
+
+        def hurry() -> None:
+            end_the_turn(it)
+
+        async with agent(settings, told(settings, hurry)) as it:
 
             def shadow(_tensor: NDArray[np.uint8], _answer: Answer) -> None:
                 nonlocal taken
                 taken += 1
-                it._turn_began = 0.0  # the loop runs after each sample
                 if taken == 1:
                     slow = open_slot(state.parent / "newer", "auto", state)
                     asyncio.get_running_loop().call_soon(it.swap, Slot(
@@ -146,6 +175,30 @@ def test_a_chunk_goes_on_with_whoever_has_taken_over(state: Path) -> None:
             answers = await it.take([a_sample(sure_image(0)) for _ in range(5)])
             assert [a.model_version for a in answers] == ["1.0.0", *["2.0.0"] * 4]
             assert taken == 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_the_model_runs_over_a_whole_turn_before_its_samples_are_judged(
+    state: Path, *, hurried: bool
+) -> None:
+    async def scenario() -> None:
+        settings, did = config(state, None), list[str]()
+
+        def run() -> None:
+            did.append("model")
+            if hurried:
+                end_the_turn(it)
+            else:
+                it._turn_began = time.monotonic()  # however slow the machine is
+
+        async with agent(settings, told(settings, run)) as it:
+            it.shadow = lambda *_: did.append("judged")
+            images = [sure_image(label) for label in (0, 1, 2)]
+            answers = await it.take([a_sample(image) for image in images])
+            assert [answer.label for answer in answers] == [0, 1, 2]
+            assert did == (["model", "judged"] * 3 if hurried else ["model"] * 3 + ["judged"] * 3)
 
     asyncio.run(scenario())
 

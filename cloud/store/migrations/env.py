@@ -1,12 +1,5 @@
-"""What alembic runs around the migrations: they take place in the connection that it is given."""
+"""Alembic runs this; what it does is every package's (`cloud/store/migration_environment.py`)."""
 
-from alembic import context
+from cloud.store.migration_environment import run
 
-from cloud.store.schema import metadata
-
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=metadata,
-    version_table=context.config.attributes["version_table"],
-)
-context.run_migrations()
+run()

@@ -56,7 +56,7 @@ def test_a_device_sends_what_is_novel_and_the_shares_are_true() -> None:
 
 
 def test_a_data_set_has_a_row_for_each_sent_sample() -> None:
-    images = np.load(MODELS / "fashion-mnist-test-2000.npz")["images"][:200]
+    images = np.load(MODELS / "fashion-mnist-test-2000.npz")["images"][:40]
     edge, cloud = (answering(open_bundle(MODELS / f"fashion-{one}")) for one in ("edge", "cloud"))
     what = sent(edge, images, 1)
     rows = data_set.labelled(images, what, cloud, 1)

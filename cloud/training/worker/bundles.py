@@ -55,6 +55,19 @@ def wanted(recipe: Recipe) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in named if one is not None))
 
 
+def begun_with(recipe: Recipe) -> str | None:
+    """`name@version` of the bundle that the recipe makes another of; None: its weights are new."""
+    match recipe:
+        case FineTune():
+            return recipe.student
+        case Prune() | Quantize() | Half():
+            return recipe.source
+        case Supervised() | Distill():
+            return None
+        case _:
+            assert_never(recipe)
+
+
 class BundleShelf:
     """One process at a time in its folder."""
 

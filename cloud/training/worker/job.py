@@ -20,11 +20,12 @@ from cloud.training.child_messages import (
     Started,
     Stopped,
 )
-from cloud.training.documents import Artifact, FineTune, Run
+from cloud.training.documents import Artifact, Run
 from cloud.training.queue.ending import Broke, Done, Ended, GaveBack
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import keeping
 from cloud.training.worker.apart import environment, folder_bytes, waited_for_core_s
+from cloud.training.worker.bundles import begun_with
 from cloud.training.worker.child import CHILD, Child, how_it_ended
 from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.leftovers import end_leftovers
@@ -132,9 +133,8 @@ class JobRun:
         artifacts += await asyncio.to_thread(keeping.artifacts, around.blobs, folder)
         ref = f"{made.name}@{made.version}"
         if self.job.spec.push:
-            recipe = self.job.spec.recipe
-            parent = recipe.student.partition("@")[2] if isinstance(recipe, FineTune) else None
-            await push(around.settings.registry, folder / bundle.name, self.job.id, parent)
+            before = begun_with(self.job.spec.recipe)
+            await push(around.settings.registry, folder / bundle.name, self.job.id, before)
         return Done(ref, bundle.sha256)
 
     async def _in_process(self, order: Order) -> Ended | None:

@@ -5,17 +5,21 @@ import logging
 from pathlib import Path
 
 from cloud.registry.client import push as pushes
+from cloud.registry.client.client import RegistryClient
 from cloud.registry.documents import Origin
 from cloud.training.worker.bundles import client
 from cloud.training.worker.settings import WorkerRegistry
 from shared.bundle.reader import open_bundle
-from shared.errors import Malformed
+from shared.errors import Malformed, Unknown
 
 log = logging.getLogger(__name__)
 
 
-async def push(settings: WorkerRegistry | None, bundle: Path, job: str, parent: str | None) -> None:
-    """Run again after a cut it goes on where it was. `parent`: the version that it began with.
+async def push(
+    settings: WorkerRegistry | None, bundle: Path, job: str, begun_with: str | None
+) -> None:
+    """Run again after a cut it goes on where it was. `begun_with`: `name@version` of the bundle that
+    this one was made from; it is the parent where the registry has it under the same name.
 
     Raises `Malformed` where there is no registry, and what the registry refuses with.
     """
@@ -32,8 +36,20 @@ async def push(settings: WorkerRegistry | None, bundle: Path, job: str, parent: 
     async with client(asks) as registry:
         await pushes.ensure_model(registry, parcel.manifest.name)
         planned = await pushes.plan(registry, parcel)
+        parent = await _parent(registry, parcel.manifest.name, begun_with)
         origin = Origin(training_job=job, parent=parent)
         version = await pushes.push(registry, planned, origin, lambda _: None)
     log.info(
         "bundle_pushed", extra={"model": version.model, "version": version.version, "job": job}
     )
+
+
+async def _parent(registry: RegistryClient, model: str, begun_with: str | None) -> str | None:
+    """A worker's own folder may have had it, and no registry."""
+    name, _, version = (begun_with or "").partition("@")
+    if name != model:
+        return None
+    try:
+        return (await registry.version(model, version)).version
+    except Unknown:
+        return None

@@ -76,7 +76,8 @@ def main() -> None:
     source = next(iter(order.bundles.values()))
     shutil.copytree(source, order.folder / "bundle")
     manifest = order.folder / "bundle" / "manifest.json"
-    text = manifest.read_text().replace('"1.0.0"', f'"{order.recipe.version}"')
+    before = order.recipe.source.partition("@")[2]
+    text = manifest.read_text().replace(f'"{before}"', f'"{order.recipe.version}"')
     manifest.write_text("{}" if does == "spoils" else text)
     say(Made(name="tiny-edge", version=order.recipe.version, figures={"accuracy": 0.9}))
 

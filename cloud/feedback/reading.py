@@ -1,5 +1,6 @@
 """Rows of the store to a data set's arrays. Pure: what cannot be read is counted, never fatal."""
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ UNREADABLE: Final = "unreadable"
 OTHER_SHAPE: Final = "other_shape"
 OTHER_CLASSES: Final = "other_classes"
 LABEL_OUTSIDE: Final = "label_outside"
+CONTRADICTED: Final = "contradicted"
+"""As `sampling` counts samples about which people differ."""
 SHARE_MIN: Final = 0.001
 """A device says itself with what share it sends. Below this its samples would outweigh the fleet's; one
 that float32 does not hold would be 0, and make a whole data set unreadable."""
@@ -77,6 +80,10 @@ def read(rows: Sequence[StoredRow], decoder: Decoder) -> Read:
         if (tensor := _tensor(row, shape, classes, decoder, excluded)) is not None:
             kept.append(row)
             inputs.append(tensor)
+    if doubtful := _doubtful(kept, inputs):
+        excluded[CONTRADICTED] += len(doubtful)
+        kept = [row for number, row in enumerate(kept) if number not in doubtful]
+        inputs = [tensor for number, tensor in enumerate(inputs) if number not in doubtful]
     soft = [np.frombuffer(row.probabilities, "<f4") for row in kept]
     found = DataRows(
         inputs=np.stack(inputs) if inputs else np.zeros((0, *shape), np.uint8),
@@ -105,6 +112,21 @@ def usual(rows: Sequence[StoredRow]) -> tuple[tuple[int, ...], int]:
         min(shapes, key=lambda shape: (-shapes[shape], shape)),
         min(classes, key=lambda count: (-classes[count], count)),
     )
+
+
+def _doubtful(rows: Sequence[StoredRow], inputs: Sequence[NDArray[np.uint8]]) -> set[int]:
+    """Numbers of rows of pictures that came more than once, and of which people say different things:
+    nobody can learn both.
+    """
+    same: dict[bytes, list[int]] = {}
+    for number, tensor in enumerate(inputs):
+        same.setdefault(hashlib.sha256(tensor.tobytes()).digest(), []).append(number)
+    return {
+        number
+        for numbers in same.values()
+        if len({rows[one].label for one in numbers if rows[one].source is Source.PERSON}) > 1
+        for number in numbers
+    }
 
 
 def _tensor(

@@ -1,5 +1,6 @@
 """Rows to arrays; the shape that most have is the data set's."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import numpy as np
@@ -53,6 +54,20 @@ def test_a_payload_that_is_not_what_it_states_is_left_out():
     bad = stored(2, payload=Payload("raw", "uint8", (2, 2), b"123"))
     floats = stored(3, payload=Payload("raw", "float32", (2, 2), bytes(16)))
     assert read([stored(1), bad, floats], Decoder()).excluded == {"unreadable": 2}
+
+
+def test_a_picture_that_came_twice_and_that_people_call_two_things_teaches_nobody():
+    picture = Payload("raw", "uint8", (2, 2), b"same")
+    first, second, cloud = (
+        stored(number, payload=picture, label=label, source=source)
+        for number, label, source in (
+            (1, 0, Source.PERSON), (2, 1, Source.PERSON), (3, 1, Source.CLOUD),
+        )
+    )  # fmt: skip
+    found = read([stored(4), first, second, cloud], Decoder())
+    assert (found.rows.ids.tolist(), found.excluded) == ([str(stored(4).id)], {"contradicted": 3})
+    for agreeing in ([first, cloud], [first, replace(second, label=0), cloud]):
+        assert read(agreeing, Decoder()).excluded == {}
 
 
 def test_bytes_are_those_of_the_arrays():

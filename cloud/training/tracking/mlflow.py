@@ -34,11 +34,12 @@ _STATUS: Final = {JobState.DONE: "FINISHED", JobState.CANCELLED: "KILLED"}
 
 
 async def copy_to(url: str, tracking: Tracking, job: str) -> None:
-    """A run that ended. Never raises: what cannot be copied is logged, and nothing else suffers."""
+    """A run whose job ended. Never raises: what cannot be copied is logged, and nothing else suffers."""
     try:
+        state = await tracking.ended_as(job)
+        if state is None:
+            return  # it goes on, here or elsewhere
         run = await tracking.run(job)
-        if run.ended_at is None:
-            return
         points: list[Point] = []
         while len(points) < _POINTS_MAX:
             after = points[-1].step if points else -1
@@ -46,7 +47,7 @@ async def copy_to(url: str, tracking: Tracking, job: str) -> None:
             points += page
             if len(page) < _PAGE:
                 break
-        await export(url, run, points, JobState.DONE if run.artifacts else JobState.FAILED)
+        await export(url, run, points, state)
     except HybridgeError as error:
         log.warning("mlflow_export_failed", extra={"job": job, "why": str(error)[:300]})
 

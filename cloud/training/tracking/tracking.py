@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
-from cloud.training.documents import Artifact, LogLine, Point, Run
+from cloud.training.documents import Artifact, JobState, LogLine, Point, Run
 from cloud.training.store import job_rows, run_rows
 from cloud.training.store.database import LearningDatabase
 from shared.errors import Unknown
@@ -24,6 +24,15 @@ class Tracking:
         """Raises `Unknown`."""
         return await self._read(lambda connection: _run(connection, job))
 
+    async def ended_as(self, job: str) -> JobState | None:
+        """None: it has not ended. Raises `Unknown`."""
+
+        def look(connection: Connection) -> JobState | None:
+            found = _job(connection, job)
+            return None if found.ended_at is None else JobState(found.state)
+
+        return await self._read(look)
+
     async def points(
         self, job: str, metric: str | None = None, after: int = -1, limit: int = 1000
     ) -> list[Point]:
@@ -33,7 +42,7 @@ class Tracking:
         """
 
         def look(connection: Connection) -> list[Point]:
-            _check_known(connection, job)
+            _job(connection, job)
             return run_rows.points(connection, job, metric, after, limit)
 
         return await self._read(look)
@@ -42,7 +51,7 @@ class Tracking:
         """Lines after the one of that number. Raises `Unknown`."""
 
         def look(connection: Connection) -> list[LogLine]:
-            _check_known(connection, job)
+            _job(connection, job)
             return run_rows.logs(connection, job, after, limit)
 
         return await self._read(look)
@@ -65,11 +74,13 @@ class Tracking:
 def _run(connection: Connection, job: str) -> Run:
     found = run_rows.run_of(connection, job)
     if found is None:
-        _check_known(connection, job)
+        _job(connection, job)
         raise Unknown(f"job {job} has no run yet: it has not begun")
     return found
 
 
-def _check_known(connection: Connection, job: str) -> None:
-    if job_rows.row(connection, job) is None:
+def _job(connection: Connection, job: str) -> Row[*tuple[Any, ...]]:
+    found = job_rows.row(connection, job)
+    if found is None:
         raise Unknown(f"there is no job {job}; it may have been forgotten after its time")
+    return found

@@ -8,9 +8,18 @@ import pytest
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cloud.training.documents import JobState, Point, Run
-from cloud.training.tracking.mlflow import TAG, export
+from cloud.registry.artifacts.folder_blobs import FolderBlobs
+from cloud.training.documents import JobSpec, JobState, Point, Run, Supervised
+from cloud.training.queue.ending import Broke
+from cloud.training.queue.queue import JobQueue
+from cloud.training.queue.settings import Training
+from cloud.training.store.database import LearningDatabase
+from cloud.training.tracking.mlflow import TAG, copy_to, export
+from cloud.training.tracking.tracking import Tracking
+from cloud.training.worker.desk import Desk, Held
+from cloud.training.worker.notes import Notes
 from shared.errors import Disconnected, Refused
+from tests.cloud.training.worker.standing import Standing, until
 
 
 class Strict(BaseModel):
@@ -159,6 +168,88 @@ def test_a_run_is_there_once_however_often_it_is_copied():
     tags = {one.key: one.value for one in mlflow.runs["run-0"].tags}
     assert tags["mlflow.source.git.commit"] == "0.1.0+abc"
     assert tags["hybridge.data_set"] == "a" * 64
+
+
+def test_a_worker_copies_the_run_of_each_job_that_ends_and_of_no_other(tmp_path):
+    mlflow = Mlflow()
+
+    async def go():
+        async with serving(mlflow.app()) as url:
+            at = Standing(tmp_path / "at", f'mlflow = "{url}"')
+            async with at.working():
+                jobs = {
+                    JobState.DONE: await at.submit("trains", steps=30),
+                    JobState.FAILED: await at.submit("fails"),
+                    JobState.CANCELLED: await at.submit("trains", steps=9_999, pace_s=0.01),
+                }
+                waits = await at.submit("trains", steps=9_998, pace_s=0.01)
+                for job in (jobs[JobState.CANCELLED], waits):
+                    await until(lambda job=job: stepped(at, job), bool)
+                await at.queue.cancel(jobs[JobState.CANCELLED], "", "ann")
+                over = {state: await at.over(job) for state, job in jobs.items()}
+        at.close()
+        return over, waits
+
+    async def stepped(at, job):
+        found = await at.queue.job(job)
+        return found.run is not None and await at.tracking.points(job)
+
+    over, waits = asyncio.run(go())
+    there = {one.run_name: name for name, one in mlflow.runs.items()}
+    assert waits not in there
+    status = {JobState.DONE: "FINISHED", JobState.FAILED: "FAILED", JobState.CANCELLED: "KILLED"}
+    for state, job in over.items():
+        assert job.state is state
+        assert mlflow.status[there[job.id]] == (status[state], int(job.ended_at * 1000))
+    done = there[over[JobState.DONE].id]
+    losses = {
+        step: value
+        for (run, key, step), value in mlflow.metrics.items()
+        if (run, key) == (done, "loss")
+    }
+    assert losses == {step: 1 / step for step in range(1, 31)}
+    assert mlflow.params[done, "steps"] == "30"
+
+
+def test_a_run_of_more_than_a_page_of_points_is_copied_whole(tmp_path):
+    mlflow, metrics = Mlflow(), [f"m{number}" for number in range(6)]
+    database = LearningDatabase(f"sqlite:///{tmp_path / 'learning.db'}")
+    database.open()
+    rules = Training(points_max=2000)
+    queue = JobQueue(database, rules, FolderBlobs(tmp_path / "blobs"), lambda: 100.0)
+    desk = Desk(database, rules, "w", "t", 4, lambda: 100.0)
+    recipe = Supervised(version="1.0.0", name="n", network="edge-net", base="b")
+
+    async def go():
+        job = (await queue.submit(JobSpec(recipe=recipe), "ann")).id
+        (claimed,) = (await desk.beat((), "", claims=True)).claimed
+        notes = Notes(run=RUN.model_copy(update={"id": job, "ended_at": None}))
+        for step in range(1000):
+            notes.measured(step, dict.fromkeys(metrics, step / 2), 50.0 + step)
+        await desk.end(Held(claimed, notes, 1.0, 1.0), Broke("no more"))
+        async with serving(mlflow.app()) as url:
+            await copy_to(url, Tracking(database), job)
+
+    asyncio.run(go())
+    database.close()
+    assert {(key, step): value for (_, key, step), value in mlflow.metrics.items()} == {
+        (metric, step): step / 2 for metric in metrics for step in range(1000)
+    }
+    assert mlflow.status == {"run-0": ("FAILED", 100_000)}
+
+
+def test_a_server_that_is_away_is_logged_and_nothing_else_suffers(tmp_path, caplog):
+    at = Standing(tmp_path / "at", 'mlflow = "http://127.0.0.1:9"')
+
+    async def go():
+        async with at.working():
+            return await at.over(await at.submit("fails"))
+
+    over = asyncio.run(go())
+    at.close()
+    assert over.state is JobState.FAILED
+    (record,) = [one for one in caplog.records if one.msg == "mlflow_export_failed"]
+    assert record.job == over.id
 
 
 def test_a_server_that_is_none_is_named():

@@ -68,6 +68,11 @@ class Building:
         finally:
             self._turn.release()
 
+    def wait(self) -> None:
+        """Until the one under way is named, if there is one."""
+        with self._turn:
+            pass
+
     def _check_room(self, name: str) -> None:
         count, size = self._database.read(records.sizes)
         settings = self._settings
@@ -109,9 +114,9 @@ class Building:
                 self._blobs.put(made.sha256, content)
 
             def name_it(connection: Connection) -> DataSetVersion:
-                for newest in records.versions(connection, made.name)[-1:]:
-                    if (newest.sha256, newest.spec) == (made.sha256, made.spec):
-                        return newest  # asked twice
+                newest = records.newest(connection, made.name)
+                if newest is not None and (newest.sha256, newest.spec) == (made.sha256, made.spec):
+                    return newest  # asked twice
                 number = records.next_number(connection, made.name)
                 numbered = made.model_copy(update={"number": number})
                 records.insert(connection, numbered, found.rows, found.received)

@@ -27,16 +27,22 @@ def versions(connection: Connection, name: str | None = None) -> list[DataSetVer
     return [DataSetVersion.model_validate_json(text) for text in connection.scalars(query)]
 
 
-def version(connection: Connection, name: str, number: int | None) -> DataSetVersion:
-    """None: the newest. Raises `Unknown`."""
+def newest(connection: Connection, name: str, number: int | None = None) -> DataSetVersion | None:
+    """Or that of a number."""
     query = sa.select(_of.document).where(_of.name == name).order_by(_of.number.desc()).limit(1)
     if number is not None:
         query = query.where(_of.number == number)
     text = connection.execute(query).scalar()
-    if text is None:
+    return None if text is None else DataSetVersion.model_validate_json(text)
+
+
+def version(connection: Connection, name: str, number: int | None) -> DataSetVersion:
+    """None: the newest. Raises `Unknown`."""
+    found = newest(connection, name, number)
+    if found is None:
         which = f"data set {name}" + ("" if number is None else f" {number}")
         raise Unknown(f"{which} is not here; `GET /v1/data-sets` says which there are")
-    return DataSetVersion.model_validate_json(text)
+    return found
 
 
 def sizes(connection: Connection) -> tuple[int, int]:

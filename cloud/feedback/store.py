@@ -123,6 +123,7 @@ class FeedbackStore:
         stays deleted, and stands in the log.
         """
         rows, size = self._deleting.by(deletion, by, now)
+        self._building.wait()  # it may have read them before, and is a data set that holds them
         holding = self._database.read(lambda c: records.holding(c, deletion))
         return Deleted(rows=rows, bytes=size, data_sets=holding)
 

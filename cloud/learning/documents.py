@@ -1,12 +1,12 @@
 """The loop as the API gives it: where each cycle stands, what it showed, whom it waits for."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
 from cloud.feedback.documents import DataSetSpec, Document
-from cloud.training.documents import Fitting, JobId
+from cloud.training.documents import FINE_TUNING, REPLAY_ROWS, Fitting, JobId
 from shared.bundle.manifest import Name, Sha256, Share, Version
 
 Words = Annotated[str, StringConstraints(max_length=1000)]
@@ -71,6 +71,10 @@ class Acceptance(Document):
     """Of a paired one-sided test that the gain is above 0 (McNemar, exact)."""
 
 
+DEVICES_MAX: Final = 1_000
+"""That a loop may name: its settings stand in each record of its cycles, and in every list of loops."""
+
+
 class LoopSettings(Document):
     """One model's loop. Immutable; a change is another revision."""
 
@@ -85,10 +89,10 @@ class LoopSettings(Document):
     data: DataSetSpec | None = None
     """None: the model's samples since the last cycle, with a half-life of a week."""
     teacher_gate: Teacher = Teacher()
-    fitting: Fitting = Fitting(epochs=6, learning_rate=0.1)
+    fitting: Fitting = FINE_TUNING
     """As fine-tuning was measured with (`FineTune`)."""
     base: Name = "fashion-mnist"
-    replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 7_500
+    replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS
     cpus: Annotated[int, Field(ge=1, le=256)] = 1
     acceptance: Acceptance = Acceptance()
     asks: frozenset[Arrow] = frozenset({Arrow.APPROVE, Arrow.RELEASE})
@@ -98,6 +102,14 @@ class LoopSettings(Document):
     """How long alarms on the new version still end the cycle as failed."""
     refit_every_s: Annotated[float, Field(gt=0)] | None = None
     """Fit the escalation threshold anew on fresh audits, without a new model; None: never."""
+
+    @model_validator(mode="after")
+    def _is_short(self) -> "LoopSettings":
+        if self.data is not None and (count := len(self.data.devices)) > DEVICES_MAX:
+            raise ValueError(
+                f"data.devices: a loop may name {DEVICES_MAX}, not {count}; name their sites"
+            )
+        return self
 
 
 class Phase(StrEnum):

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of
 from cloud.api.middleware import caller_of
-from cloud.api.routes import Query, Route, document, done
+from cloud.api.routes import Query, Route, document, done, listing
 from cloud.api.turns import Turns
 from cloud.feedback.api import schemas
 from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion
@@ -69,7 +69,7 @@ class DataSetRoutes:
 
     async def _list(self, _: web.Request) -> web.Response:
         found = await asyncio.to_thread(self._store.data_sets)
-        return document(schemas.DataSets(data_sets=tuple(found)))
+        return await listing("data_sets", found)
 
     async def _plan(self, request: web.Request) -> web.Response:
         spec = await self._asking.read(request, DataSetSpec)

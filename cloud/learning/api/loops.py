@@ -8,7 +8,7 @@ from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of, number_of, revision_of, wait_s_of
 from cloud.api.middleware import caller_of
-from cloud.api.routes import Query, Route, document, done, revised
+from cloud.api.routes import Query, Route, document, done, listing, revised
 from cloud.api.turns import Turns
 from cloud.gateway.roles import Role
 from cloud.learning.api import schemas
@@ -89,7 +89,7 @@ class LoopRoutes:
         )  # fmt: skip
 
     async def _list(self, _: web.Request) -> web.Response:
-        return document(schemas.Loops(loops=tuple(await self._desk.loops())))
+        return await listing("loops", await self._desk.loops())
 
     async def _get(self, request: web.Request) -> web.Response:
         return revised(await self._desk.loop(request.match_info["model"]))
@@ -111,7 +111,7 @@ class LoopRoutes:
             PATHS.check("cycle", after)
         limit = min(number_of(request, "limit", 100), self._limits.page_max)
         found = await self._desk.cycles(model, after, limit)
-        return document(schemas.Cycles(cycles=tuple(found)))
+        return await listing("cycles", found)
 
     async def _begin(self, request: web.Request) -> web.Response:
         asked = await self._asking.read(request, schemas.CommentRequest)

@@ -1,5 +1,7 @@
 """One contract for both databases."""
 
+import threading
+
 import pytest
 
 from cloud.feedback.documents import DataSetSpec, Deletion, SampleQuery, Source
@@ -383,3 +385,31 @@ def test_a_site_that_postgresql_does_not_take_is_no_outage(here):
         return
     with pytest.raises(Malformed, match="NUL"):
         here.store.count(query)
+
+
+def test_a_deletion_names_the_data_set_that_was_being_made_of_what_it_deleted(url, tmp_path):
+    said = []
+
+    class Slow:
+        """Asked for once the samples are read, and before they are a data set."""
+
+        def dictionaries(self):
+            if not said:
+                said.append(deleting := threading.Thread(target=delete))
+                deleting.start()
+                while here.store.count(ALL):  # each look is a round trip
+                    pass
+                deleting.join(0.3)  # it would be over by now, if it did not wait
+            return ()
+
+    def delete():
+        said.append(here.store.delete(Deletion(until=NOW + 1, comment=""), "ops", NOW))
+
+    with world(url, tmp_path, dictionaries=Slow()) as here:
+        here.write(
+            *(row(number, device=f"cam-{number % 4}", label=number % 3) for number in range(40))
+        )
+        made = here.store.build("spring", DataSetSpec(model=MODEL), "ann", NOW)
+        said[0].join()
+    assert made.rows == said[1].rows == 40
+    assert said[1].data_sets == ("spring 1",)

@@ -1,0 +1,71 @@
+"""When training beside the online tier costs too much, and how that is said."""
+
+import math
+
+import pytest
+
+from cloud.capacity.load.outcomes import Phase
+from simulations.training_bench.verdict import Row, order_of, row, table, told
+
+
+def stretch(p99_ms: float, refused: int = 0, failed: int = 0, answered: int = 1000) -> Phase:
+    return Phase(
+        asked_per_second=200.0, seconds=6.0, answered=answered, refused=refused, failed=failed,
+        answered_p50_ms=p99_ms / 2, answered_p99_ms=p99_ms, refused_p50_ms=0.0,
+        refused_p99_ms=0.0, late_p99_ms=0.0, lag_p99_ms=0.25,
+    )  # fmt: skip
+
+
+def found(alone: list[Phase], beside: list[Phase]) -> Row:
+    order = order_of(len(alone))
+    phases = [(beside if is_beside else alone)[at // 2] for at, is_beside in enumerate(order)]
+    return row("as asked", "SCHED_IDLE", order, phases, 1.5, 2)
+
+
+def test_who_begins_changes_with_each_pair() -> None:
+    assert order_of(3) == (False, True, True, False, False, True)
+
+
+@pytest.mark.parametrize(("beside_ms", "holds"), [(11.0, True), (11.01, False), (9.0, True)])
+def test_a_tenth_more_holds_and_not_more(beside_ms: float, holds: bool) -> None:
+    one = found([stretch(10.0)] * 3, [stretch(beside_ms)] * 3)
+    assert one.holds is holds
+    assert told(one).endswith(
+        f"median ratio {beside_ms / 10:.3f}, target <= 1.10: {'holds' if holds else 'missed'}"
+    )
+
+
+def test_each_stretch_is_held_against_the_one_beside_it() -> None:
+    one = found(
+        [stretch(10.0), stretch(20.0), stretch(40.0)], [stretch(10.5), stretch(40.0), stretch(40.0)]
+    )
+    assert one.ratios == (1.05, 2.0, 1.0)
+    assert one.ratio == 1.05
+    assert (one.alone.p99_ms, one.beside.p99_ms) == (20.0, 40.0)
+
+
+@pytest.mark.parametrize("how", ["refused", "failed"])
+def test_who_is_not_answered_counts(how: str) -> None:
+    few, many = {how: 1}, {how: 10}
+    assert found([stretch(10.0)] * 2, [stretch(10.0, **few)] * 2).holds
+    assert found([stretch(10.0, **many)] * 2, [stretch(10.0, **many)] * 2).holds
+    one = found([stretch(10.0)] * 2, [stretch(10.0, **many)] * 2)
+    assert not one.holds
+    assert "missed, since more than 0.1% more were not answered" in told(one)
+
+
+@pytest.mark.parametrize("silent", ["alone", "beside"])
+def test_where_nobody_is_answered_nothing_holds(silent: str) -> None:
+    none, some = [stretch(0.0, refused=1000, answered=0)], [stretch(10.0)]
+    one = found(none if silent == "alone" else some, none if silent == "beside" else some)
+    assert one.ratio == math.inf
+    assert not one.holds
+
+
+def test_variants_are_a_row_each() -> None:
+    rows = [found([stretch(10.0)], [stretch(ms)]) for ms in (10.0, 12.0)]
+    head, first, second = table(rows).splitlines()
+    assert "beside p99" in head
+    assert first.endswith("holds")
+    assert second.endswith("missed")
+    assert ("1.000" in first, "1.200" in second) == (True, True)

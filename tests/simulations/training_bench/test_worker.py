@@ -1,0 +1,29 @@
+"""The bench's job is a real one, which stands still while it is held and works while it is let."""
+
+from pathlib import Path
+
+import pytest
+
+from simulations.training_bench.worker import Job, training
+
+pytestmark = pytest.mark.train
+
+
+def states(job: Job) -> set[str]:
+    """Of its processes, as proc(5) has them: T is stopped."""
+    return {
+        Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+        for pid in job.pids
+    }
+
+
+def test_it_is_held_when_it_has_begun_and_works_when_it_is_let(tmp_path: Path) -> None:
+    with training(tmp_path / "training", 1, "gives_way = false") as job:
+        assert states(job) == {"T"}
+        before = job.cpu_s()
+        assert job.cpu_s() == before > 0
+        job.let(run=True)
+        assert "T" not in states(job)
+        assert "cgroup" in job.kept_apart_by
+    for pid in job.pids:
+        assert not Path(f"/proc/{pid}").exists()

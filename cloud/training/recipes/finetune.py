@@ -1,11 +1,12 @@
 """`finetune`: a bundle's own weights, on what came back from the field and a replay of base data.
 
-What was known is kept by the replay (FINDINGS 10: without it clean accuracy falls), what is new comes
-from the feedback. The result is a whole bundle: int8 ranges from both, calibrated on both, its
-reference as the field looks.
+What was known is kept by the replay: other images in each epoch, with the model's own soft labels (Li
+and Hoiem 2016, arXiv:1606.09282); what is new comes from the feedback. The result is a whole bundle:
+int8 ranges from both, calibrated on both, its reference as the field looks.
 """
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -17,11 +18,14 @@ from cloud.training.recipes.base_data import BaseData
 from cloud.training.recipes.ending import as_candidate
 from cloud.training.recipes.field import Field, train_and_holdout
 from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of
+from cloud.training.recipes.learning_rows import Rows
 from cloud.training.recipes.likeness import likeness
 from cloud.training.recipes.loop import FitTask, Loss, fit
 from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
+from cloud.training.recipes.turns import Part, Turns, rows_per_epoch
 from cloud.training.recipes.validating import kept_apart
+from shared.confidence import softmax
 
 RANGE_SAMPLES = 512
 MEASURED_ROWS = 2_000
@@ -44,7 +48,8 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     where = f"data set for {recipe.student}"
     train, holdout = train_and_holdout(rows, base.image_shape, len(base.names), where)
     teacher = None if recipe.teacher is None else answering(bundle_of(order, recipe.teacher, base))
-    replay = replayed(base, recipe.replay_rows, recipe.fitting.seed)
+    parent = answering(student)
+    replay = replayed(base, recipe.replay_rows * recipe.fitting.epochs, recipe.fitting.seed)
     out.said(
         f"{len(train)} samples from the field, {len(holdout)} held out, {len(replay)} of base data"
     )
@@ -54,19 +59,23 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     rows_of_both = learning_rows.joined([
         learning_rows.of_field(train, recipe.soft_share),
         learning_rows.of_base(
-            base.train.images[replay], base.train.labels[replay], teacher, recipe.soft_share,
-            len(base.names),
+            base.train.images[replay], base.train.labels[replay],
+            lambda images: softmax(parent.logits(images), 1.0), recipe.soft_share, len(base.names),
         ),
     ])  # fmt: skip
     learnt, validate = kept_apart(rows_of_both, recipe.fitting, recipe.temperature)
+    turns = _turns(learnt, recipe)
     loss = _loss(recipe, network, base, train, out)
     out.stop_if_asked()
     fitted = fit(
         FitTask(
-            model=network, data=learning_rows.as_batch(learnt), loss=loss, validate=validate,
-            fitting=recipe.fitting, checkpoints=order.folder / "checkpoints",
+            model=network, data=learning_rows.as_batch(learnt), turns=turns, loss=loss,
+            validate=validate, fitting=recipe.fitting,
+            checkpoints=order.folder / "checkpoints",
             checkpoint_s=order.checkpoint_s, kept=order.checkpoints_kept,
-            average_decay=learning_rows.average_decay(len(learnt), recipe.fitting, AVERAGED_STEPS),
+            average_decay=learning_rows.average_decay(
+                rows_per_epoch(turns), recipe.fitting, AVERAGED_STEPS
+            ),
             key=recipe.model_dump_json(),
         ),
         out,
@@ -79,7 +88,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
         ranges=mixed(train.images, base.train.images),
     )  # fmt: skip
     ground = Ground(
-        base=base, parent=answering(student), teacher=teacher, train=train, holdout=holdout,
+        base=base, parent=parent, teacher=teacher, train=train, holdout=holdout,
         data_set=content_hash(rows), dictionary=student.dictionary or None,
     )  # fmt: skip
     return make_bundle.make(candidate, ground, order.folder / "bundle")
@@ -97,6 +106,15 @@ def _loss(recipe: FineTune, network: nn.Module, base: BaseData, train: Field, ou
         temperature=recipe.temperature, odds=alike.odds,
         bad_day_share=max(recipe.imitate * (1 - alike.ordinary), recipe.fitting.augment),
     )  # fmt: skip
+
+
+def _turns(learnt: Rows, recipe: FineTune) -> Turns:
+    """Some of the field in each epoch, and of base data, whose order is drawn already."""
+    field, base = (
+        torch.from_numpy(np.flatnonzero(which)) for which in (learnt.coarse, ~learnt.coarse)
+    )
+    drawn = torch.randperm(len(field), generator=torch.Generator().manual_seed(recipe.fitting.seed))
+    return Part(field[drawn], recipe.field_rows), Part(base, recipe.replay_rows)
 
 
 def replayed(base: BaseData, rows: int, seed: int) -> NDArray[np.intp]:

@@ -5,7 +5,7 @@ weight. Person's labels are hard; a cloud's and a teacher's are soft (Hinton et 
 arXiv:1503.02531).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -17,7 +17,6 @@ from torch.nn import functional as f
 from cloud.training import augment
 from cloud.training.documents import Fitting
 from cloud.training.recipes.field import Field
-from cloud.training.recipes.ground import Answering
 from cloud.training.recipes.loop import Batch, Loss
 
 LEVEL = 17.0
@@ -25,6 +24,9 @@ LEVEL = 17.0
 WEIGHT_MAX = 5.0
 """Of an audit: it stands for more than it is worth to a batch when audits are rare."""
 _TINY = 1e-7
+
+SoftLabels = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+"""Probabilities [N, classes] of images [N, H, W]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +66,18 @@ def of_field(field: Field, soft_share: float) -> Rows:
 
 
 def of_base(
-    images: NDArray[np.uint8], labels: NDArray[np.int64], teacher: Answering | None,
+    images: NDArray[np.uint8], labels: NDArray[np.int64], soft_labels: SoftLabels | None,
     soft_share: float, classes: int,
 ) -> Rows:  # fmt: skip
-    """Base data with its labels, and a teacher's soft ones where there is one."""
-    if teacher is None:
+    """Base data with its labels, and the soft ones that somebody gives it."""
+    if soft_labels is None or not len(labels):
         return Rows(
             images, labels, np.full((len(labels), 2, classes), 1 / classes, np.float32),
             np.zeros(len(labels), np.float32), np.zeros(len(labels), np.bool_),
             np.ones(len(labels), np.float32),
         )  # fmt: skip
     mirrored = np.ascontiguousarray(images[:, :, ::-1])
-    soft = np.stack([teacher.probabilities(images), teacher.probabilities(mirrored)], 1)
+    soft = np.stack([soft_labels(images), soft_labels(mirrored)], 1)
     return Rows(
         images, labels, soft, np.full(len(labels), soft_share, np.float32),
         np.zeros(len(labels), np.bool_), np.ones(len(labels), np.float32),
@@ -83,7 +85,7 @@ def of_base(
 
 
 def average_decay(rows: int, fitting: Fitting, steps_max: int) -> float:
-    """Of the averaged weights: over the last `steps_max` steps, or a third of a short run's, which
+    """Of the averaged weights, for `rows` an epoch: over the last `steps_max` steps, or a third of a short run's, which
     would otherwise end with much of the weights that it began with.
     """
     steps = fitting.epochs * -(-rows // fitting.batch)

@@ -1,4 +1,4 @@
-"""The one loop that fits weights: ignite's engine, SGD on one cycle, averaged weights.
+"""The one loop that fits weights: ignite's engine, SGD or AdamW on one cycle, averaged weights.
 
 A run that was killed at any point and begins again ends with the very bytes of one that was not:
 each epoch draws from a generator of its own, whose state is in the checkpoint with everything else
@@ -16,6 +16,7 @@ from cloud.training.documents import Fitting
 from cloud.training.recipes.ranks import ranks
 from cloud.training.recipes.run import Run, RunEnded
 from cloud.training.recipes.saying import Saying
+from cloud.training.recipes.turns import Turns, rows_per_epoch
 from shared.errors import Malformed
 
 Batch = tuple[Tensor, ...]
@@ -33,6 +34,8 @@ class FitTask:
     data: Batch
     """Each [N, ...], rows together; a batch is the same rows of each."""
     loss: Loss
+    turns: Turns | None = None
+    """Which of the rows each epoch goes through; None: all of them."""
     fitting: Fitting
     """`batch` is that of all processes together; `augment` is the loss's own business."""
     checkpoints: Path
@@ -46,6 +49,7 @@ class FitTask:
     key: str = ""
     """What else a checkpoint must agree with, beside the data, the settings and the network."""
     momentum: float = 0.9
+    """Of SGD."""
     warm_share: float = 0.2
     """Of all steps until the learning rate is at its highest (Smith 2018, arXiv:1803.09820)."""
     average_decay: float = 0.998
@@ -77,6 +81,8 @@ def _check(task: FitTask) -> None:
         raise Malformed(
             f"data: {sorted(rows)} rows; give arrays of as many rows each, one at least"
         )
+    if task.turns is not None and rows_per_epoch(task.turns) == 0:
+        raise Malformed("turns: no row is in any epoch; give one at least")
     if task.fitting.patience is not None and task.validate is None:
         raise Malformed("fitting.patience: nothing is validated; leave it out")
     if not any(weight.requires_grad for weight in task.model.parameters()):

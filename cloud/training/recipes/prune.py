@@ -56,7 +56,11 @@ def prune(order: Order, out: Saying) -> Made:
     _, left, _ = starting.shape_of(smaller, source.where)
     out.said(f"channels {widths} become {left}")
     rows = learning_rows.of_base(
-        base.train.images, base.train.labels, teacher, SOFT_SHARE, len(base.names)
+        base.train.images,
+        base.train.labels,
+        teacher.probabilities if teacher else None,
+        SOFT_SHARE,
+        len(base.names),
     )
     out.stop_if_asked()
     model = fitted(network, order, out, rows, recipe.fitting, TEMPERATURE)

@@ -16,6 +16,7 @@ from cloud.training.recipes.failing import LossNotFinite
 from cloud.training.recipes.ranks import Ranks
 from cloud.training.recipes.run_key import run_key
 from cloud.training.recipes.saying import Saying, StopAsked
+from cloud.training.recipes.turns import every, rows_of_epoch, rows_per_epoch
 
 if TYPE_CHECKING:
     from cloud.training.recipes.loop import FitTask
@@ -38,8 +39,9 @@ class Run:
     def __init__(self, task: "FitTask", out: Saying, ranks: Ranks) -> None:
         self._task, self._out, self._ranks = task, out, ranks
         fitting = task.fitting
-        rows = len(task.data[0])
-        self._epoch_steps = -(-rows // fitting.batch)
+        self._turns = task.turns or every(len(task.data[0]))
+        self._epoch_rows = rows_per_epoch(self._turns)
+        self._epoch_steps = -(-self._epoch_rows // fitting.batch)
         self._steps = fitting.epochs * self._epoch_steps
         self._model = task.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
         self._averaged = deepcopy(self._model).eval()
@@ -91,8 +93,9 @@ class Run:
         # One generator for each epoch: a resumed run sees the batches that it would have seen.
         fitting = self._task.fitting
         self._generator.manual_seed(fitting.seed * _EPOCH_SEEDS + engine.state.epoch - 1)
-        rows = torch.randperm(len(self._task.data[0]), generator=self._generator)
-        self._order = rows.split(fitting.batch)
+        rows = rows_of_epoch(self._turns, engine.state.epoch - 1)
+        drawn = torch.randperm(len(rows), generator=self._generator)
+        self._order = rows[drawn].split(fitting.batch)
         if self._ranks.rank > 0:
             # The order is everybody's, what is drawn for a row is its own process's.
             self._generator.manual_seed(self._generator.initial_seed() + self._ranks.rank * 2**40)
@@ -162,7 +165,7 @@ class Run:
 
     def _after_epoch(self, engine: Engine) -> None:
         step = engine.state.iteration
-        values = {"loss": self._loss_sum / len(self._task.data[0])}
+        values = {"loss": self._loss_sum / self._epoch_rows}
         if self._task.validate is not None:
             mine = self._task.validate(self._averaged.eval()) if self._ranks.rank == 0 else 0.0
             (self._validation,) = self._ranks.first((float(mine),))

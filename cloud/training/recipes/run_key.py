@@ -15,9 +15,10 @@ def run_key(task: "FitTask", processes: int) -> str:
         "fitting": task.fitting.model_dump(mode="json"), "network": shapes, "key": task.key,
         "momentum": task.momentum, "warm_share": task.warm_share,
         "average_decay": task.average_decay, "processes": processes,
+        "turns": None if task.turns is None else [part.each for part in task.turns],
     }  # fmt: skip
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for part in task.data:
+    for part in (*task.data, *(part.rows for part in task.turns or ())):
         array = part.contiguous().numpy()
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.data)

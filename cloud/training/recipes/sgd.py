@@ -1,25 +1,34 @@
-"""What each step does to the weights: SGD on one cycle, and their running average."""
+"""What each step does to the weights: SGD or AdamW on one cycle, and their running average."""
 
 import torch
 from torch import nn
 
 from cloud.training.documents import Fitting
 
+ADAM_BETAS = (0.9, 0.99)
+"""A fine-tune has a few hundred steps, so the second moment looks back over a hundred."""
+
 
 def optimizer(
     model: nn.Module, fitting: Fitting, steps: int, *, momentum: float, warm_share: float
-) -> tuple[torch.optim.SGD, torch.optim.lr_scheduler.OneCycleLR]:
-    """Nesterov momentum; the learning rate rises for `warm_share` of `steps` and falls to nothing."""
-    sgd = torch.optim.SGD(
-        _decayed(model, fitting.weight_decay), fitting.learning_rate,
-        momentum=momentum, nesterov=momentum > 0,
-    )  # fmt: skip
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.OneCycleLR]:
+    """SGD with Nesterov momentum, or AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101); the learning
+    rate rises for `warm_share` of `steps` and falls to nothing.
+    """
+    weights = _decayed(model, fitting.weight_decay)
+    chosen: torch.optim.Optimizer
+    if fitting.optimizer == "adamw":
+        chosen = torch.optim.AdamW(weights, fitting.learning_rate, betas=ADAM_BETAS)
+    else:
+        chosen = torch.optim.SGD(
+            weights, fitting.learning_rate, momentum=momentum, nesterov=momentum > 0
+        )
     if warm_share * steps == 1:
         warm_share = min(1.0, 2 / steps)  # OneCycleLR divides by the steps of its rise, less one
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        sgd, fitting.learning_rate, total_steps=steps, pct_start=warm_share
+        chosen, fitting.learning_rate, total_steps=steps, pct_start=warm_share
     )
-    return sgd, schedule
+    return chosen, schedule
 
 
 @torch.no_grad()

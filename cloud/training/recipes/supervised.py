@@ -65,7 +65,11 @@ def _made(
     torch.manual_seed(recipe.fitting.seed)
     network = starting.NETWORKS[recipe.network](classes=len(base.names))
     rows = learning_rows.of_base(
-        base.train.images, base.train.labels, teacher, soft_share, len(base.names)
+        base.train.images,
+        base.train.labels,
+        teacher.probabilities if teacher else None,
+        soft_share,
+        len(base.names),
     )
     out.said(f"{len(rows)} images of {base.source}")
     out.stop_if_asked()

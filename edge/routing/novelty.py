@@ -154,7 +154,9 @@ class NoveltyWatch:
             elapsed_s=now - before.at, room=self._room(began, moment, sample_bytes),
         )  # fmt: skip
         self._moments.append(moment)
-        self._stand(moved(self._standing, evidence, self._settings))
+        standing = moved(self._standing, evidence, self._settings)
+        if standing is not self._standing:
+            self._stand(standing)
 
     def _stand(self, standing: Standing) -> None:
         self._standing, self.level = standing, standing.level

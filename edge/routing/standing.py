@@ -45,6 +45,7 @@ class Standing:
 
 
 def moved(now: Standing, evidence: Evidence, settings: Novelty) -> Standing:
+    """`now` itself where nothing changes, as it does not for most of a device's life."""
     timed = _timed(now, evidence.elapsed_s, settings.raised_s_max)
     strays = evidence.strays
     if evidence.score >= settings.novel_score or strays >= STRAYS_SHARE * max(
@@ -60,11 +61,15 @@ def moved(now: Standing, evidence: Evidence, settings: Novelty) -> Standing:
         return replace(timed, level=level, calm_looks=0)
     calm_looks = min(now.calm_looks + evidence.looks, settings.calm_looks)
     level = "calm" if calm_looks >= settings.calm_looks else now.level
+    if (level, calm_looks) == (timed.level, timed.calm_looks):
+        return timed
     return replace(timed, level=level, calm_looks=calm_looks)
 
 
 def _timed(now: Standing, elapsed_s: float, raised_s_max: float) -> Standing:
     if now.level != "novel":
+        if not now.raised_s and not now.raised_out:
+            return now
         left = max(now.raised_s - elapsed_s, 0.0)
         return replace(now, raised_s=left, raised_out=now.raised_out and left > raised_s_max / 2)
     spent = min(now.raised_s + elapsed_s, raised_s_max)

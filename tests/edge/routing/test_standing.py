@@ -50,6 +50,14 @@ def test_a_level_falls_once_the_score_was_low_for_long_enough(
     assert after(start, QUIET, WATCHFUL, QUIET).level == level, "in a row"
 
 
+def test_a_quiet_step_of_a_calm_device_changes_nothing_and_makes_nothing() -> None:
+    settled = after(QUIET, QUIET)
+    assert after(QUIET, start=settled) is settled
+    assert after(NOVEL, start=settled).level == "novel", "evidence still moves it"
+    still_owed = replace(settled, raised_s=50.0, raised_out=True)
+    assert after(QUIET, start=still_owed) == replace(still_owed, raised_s=49.0, raised_out=False)
+
+
 def test_novel_does_not_sink_to_watchful() -> None:
     assert after(NOVEL, WATCHFUL).level == "novel"
 

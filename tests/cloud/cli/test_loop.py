@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cloud.cli import loop_watching
 from cloud.cli.loop_drawing import arrow_of, draw, states, summary, waits_for
 from cloud.learning.documents import Arrow, Cycle, FeatureCheck, Finding, Phase
 from tests.cloud.cli.learning_views import HASH, NOW, cycle, loop
@@ -93,8 +94,9 @@ def test_a_cycle_begins_once(wire: WireLearning) -> None:
 
 @pytest.mark.parametrize(("phase", "code"), [(Phase.DONE, 0), (Phase.REFUSED, 1)])
 def test_a_watch_has_a_line_for_each_change_and_ends_with_the_cycle(
-    wire: WireLearning, phase: Phase, code: int
+    wire: WireLearning, phase: Phase, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(loop_watching, "_AT_MOST_EVERY_S", 0.01)
     following = iter(
         (
             asking(),

@@ -25,10 +25,10 @@ LOOP: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[LearningProcess]:
-    """Without a registry."""
-    with LearningProcess(tmp_path / "learning") as running:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LearningProcess]:
+    """Without a registry. Nobody who has it leaves anything in it."""
+    with LearningProcess(tmp_path_factory.mktemp("alone") / "learning") as running:
         yield running
 
 

@@ -158,8 +158,9 @@ def _limit(request: Open) -> None:
     if sys.platform == "linux":
         import resource  # noqa: PLC0415 - POSIX alone has it
 
-        limit = request.memory_bytes_max
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        from cloud.processes.limits import bound  # noqa: PLC0415
+
+        bound(resource.RLIMIT_DATA, request.memory_bytes_max)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", "ascii")

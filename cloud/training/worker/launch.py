@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cloud.batch.idle_priority import to_idle
+from cloud.processes.limits import bound
 from shared.parent_process import end_with_parent
 
 
@@ -53,8 +54,7 @@ def reach(plan: Plan) -> str:
         (resource.RLIMIT_FSIZE, plan.file_bytes_max, "file"),
     ):
         if limit is not None:
-            resource.setrlimit(kind, (limit, limit))
-            reached.append(f"{name} {limit // 2**20} MiB")
+            reached.append(f"{name} {bound(kind, limit) // 2**20} MiB")
     return ", ".join(reached) or "nothing"
 
 

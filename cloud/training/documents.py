@@ -91,7 +91,7 @@ class FineTune(_Recipe):
     """The cloud model that thresholds are set against; None: it is taken for right on all base data."""
     base: BaseName
     fitting: Fitting = FINE_TUNING
-    field_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 1_500
+    field_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
     """Of the feedback in each epoch, others each time, where there are more."""
     replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS
     """Of base data beside it, others each time, with the student's own soft labels, so that what was

@@ -25,6 +25,11 @@ class Sent:
     """With which probability one like it was sent."""
     edge_labels: NDArray[np.int64]
 
+    def escalated(self) -> "Sent":
+        """Without audits."""
+        kept = self.shares == 1.0
+        return Sent(self.chosen[kept], self.shares[kept], self.edge_labels[kept])
+
 
 def sent(edge: Answering, images: NDArray[np.uint8], seed: int) -> Sent:
     """By a device with default settings that sees `images` [N, H, W] one after another."""

@@ -7,7 +7,7 @@ from cloud.monitoring.drift.alarms import Gauge, Reading, Turn
 from cloud.monitoring.drift.documents import Alarm, Kind, Scope
 from cloud.monitoring.drift.opened import Closed, Opened
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, Of, Tracks
+from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
 
 Change = Opened | Closed
 Key = tuple[Kind, Scope]
@@ -113,20 +113,23 @@ class Board:
         return None if track is None else track.group
 
     def tidy(self, now: float, changes: list[Change]) -> None:
-        """Alarms of versions that a group has left, and of devices and groups that are gone."""
+        """Alarms of versions that a group or the fleet has left, and of devices and groups that are gone."""
         self._since = now if self._since is None else self._since
         for key, alarm in list(self.alarms.items()):
             scope = key[1]
             of = (scope.model, scope.version)
             group = self._tracks.groups.get((scope.name, of)) if scope.kind == "group" else None
             device = self._tracks.devices.get(scope.name) if scope.kind == "device" else None
-            if group is not None and group.devices <= 0:
+            groups = list(self._tracks.of_version(of)) if scope.kind == "fleet" else []
+            if groups and self._is_no_fleet(groups, now):
+                self.close(key, "fewer than two groups run this version now", now, changes)
+            elif group is not None and group.devices <= 0:
                 self.close(key, "no device of it runs this version any more", now, changes)
             elif device is not None and device.of != of:
                 self.close(key, "it runs another version", now, changes)
             elif scope.name in self._left and scope.kind == "device":
                 self.close(key, "it has left the fleet", now, changes)
-            elif group is None and device is None and scope.kind != "fleet" and (
+            elif group is None and device is None and not groups and (
                 now - max(alarm.opened_at, self._since) > self._settings.forget_s
             ):  # fmt: skip
                 self.close(key, "nothing was heard of it any more", now, changes)
@@ -138,6 +141,12 @@ class Board:
             ):
                 del self._gauges[kind, scope]
         self._watched = {scope.name for _, scope in self._gauges if scope.kind == "device"}
+
+    def _is_no_fleet(self, groups: list[GroupTrack], now: float) -> bool:
+        """Soon after a start most groups have not been heard yet."""
+        running = sum(one.devices > 0 for one in groups)
+        began = now if self._since is None else self._since
+        return running == 0 or (running == 1 and now - began > self._settings.silent_s_min)
 
 
 def scope_of(kind: str, name: str, of: Of) -> Scope:

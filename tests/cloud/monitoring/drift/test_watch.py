@@ -128,6 +128,33 @@ def test_an_alarm_of_a_version_that_a_group_has_left_is_closed():
     assert [change.why for change in changes] == ["no device of it runs this version any more"]
 
 
+def test_the_fleet_s_alarm_of_a_version_that_it_has_left_is_closed():
+    field = Field(SITES)
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    field.turns(10, shifts=dict.fromkeys(SITES, FAR))
+    assert ("input", "fleet", "fleet") in field.on()
+    for group in list(SITES)[:-1]:
+        swapped(field, group, "2.0.0")
+    changes = field.turns(2)
+    assert "fewer than two groups run this version now" in [change.why for change in changes]
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
+def test_after_a_restart_the_fleet_s_alarm_waits_until_its_groups_can_be_heard():
+    field = Field(SITES)
+    field.turns(10)
+    field.turns(10, shifts=dict.fromkeys(SITES, FAR))
+    watch = Watch.from_record(DriftSettings(), field.watch.to_record())
+    watch.know(reference())
+    field.watch, devices = watch, field.devices
+    field.devices = dict(list(devices.items())[:1])
+    field.turns(5, shifts=dict.fromkeys(SITES, FAR))
+    assert ("input", "fleet", "fleet") in field.on()
+    field.turns(10, shifts=dict.fromkeys(SITES, FAR))
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
 # --- devices that lie
 
 

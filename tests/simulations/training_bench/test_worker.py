@@ -1,5 +1,6 @@
 """The bench's job is a real one, which stands still while it is held and works while it is let."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from simulations.training_bench.worker import Job, training
 
 pytestmark = pytest.mark.train
+
+_DEADLINE_S = 30.0
 
 
 def states(job: Job) -> set[str]:
@@ -19,7 +22,9 @@ def states(job: Job) -> set[str]:
 
 def test_it_is_held_when_it_has_begun_and_works_when_it_is_let(tmp_path: Path) -> None:
     with training(tmp_path / "training", 1, "gives_way = false") as job:
-        assert states(job) == {"T"}
+        ends = time.monotonic() + _DEADLINE_S
+        while states(job) != {"T"}:  # a thread on another core stops when the kernel gets to it
+            assert time.monotonic() < ends
         before = job.cpu_s()
         assert job.cpu_s() == before > 0
         job.let(run=True)

@@ -1,5 +1,6 @@
 """A job's process that learns nothing: it speaks the protocol, well or badly, as its base data says.
 
+It imports nothing of ours: a test has a dozen of it, and the worker checks each of its lines.
 The base data is JSON: what it `does`, in how many `steps`, with `pace_s` between two. Its "weights"
 are a chain of hashes, so that a run which was interrupted can be held against one that was not.
 """
@@ -14,19 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from cloud.training.child_messages import (
-    LINE_BYTES_MAX,
-    Checkpointed,
-    Failed,
-    Made,
-    Measured,
-    Message,
-    Order,
-    Said,
-    Started,
-    Stopped,
-)
-
+LINE_BYTES_MAX = 64 * 1024
 stop_asked = False
 
 
@@ -35,58 +24,60 @@ def on_sigterm(*_: object) -> None:
     stop_asked = True
 
 
-def say(message: Message) -> None:
-    sys.stdout.write(message.model_dump_json() + "\n")
+def say(kind: str, **message: object) -> None:
+    sys.stdout.write(json.dumps({"kind": kind, **message}) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
     signal.signal(signal.SIGTERM, on_sigterm)
-    order = Order.model_validate_json(sys.stdin.readline())
-    assert order.base is not None
-    plan = json.loads(order.base.read_text())
+    order = json.loads(sys.stdin.readline())
+    folder, recipe = Path(order["folder"]), order["recipe"]
+    plan = json.loads(Path(order["base"]).read_text())
     does, steps, pace_s = plan["does"], plan.get("steps", 5), plan.get("pace_s", 0.0)
     if does == "imports":  # as one that has not come to its first line
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         print("importing", file=sys.stderr, flush=True)
         hang()
-    found = sorted((order.folder / "checkpoints").glob("*.txt"))
-    step, chain = 0, str(order.recipe.fitting.seed)
+    found = sorted((folder / "checkpoints").glob("*.txt"))
+    step, chain = 0, str(recipe["fitting"]["seed"])
     if found:
         step, chain = json.loads(found[-1].read_text())
     env = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")}
-    say(Started(parameters={"kind": order.recipe.kind, "steps": steps, **env}, machine="a fake",
-                resumed_step=step or None))  # fmt: skip
+    say(
+        "started", parameters={"kind": recipe["kind"], "steps": steps, **env}, machine="a fake",
+        resumed_step=step or None,
+    )  # fmt: skip
     print("to stderr", file=sys.stderr)
-    misbehave(does, order)
+    misbehave(does, folder)
     while step < steps:
         step, chain = step + 1, hashlib.sha256(chain.encode()).hexdigest()
-        place = order.folder / "checkpoints" / f"{step:06}.txt"
+        place = folder / "checkpoints" / f"{step:06}.txt"
         beside = place.with_suffix(".tmp")
         beside.write_text(json.dumps([step, chain]))
         beside.replace(place)
-        say(Measured(step=step, progress=step / steps, values={"loss": 1 / step}))
-        say(Checkpointed(step=step, path=place))
+        say("measured", step=step, progress=step / steps, values={"loss": 1 / step})
+        say("checkpointed", step=step, path=str(place))
         if stop_asked:
-            say(Stopped(step=step))
+            say("stopped", step=step)
             return
         time.sleep(pace_s)
-    (order.folder / "artifacts").mkdir()
-    (order.folder / "artifacts" / "weights.txt").write_text(chain)
-    source = next(iter(order.bundles.values()))
-    shutil.copytree(source, order.folder / "bundle")
-    manifest = order.folder / "bundle" / "manifest.json"
-    before = order.recipe.source.partition("@")[2]
-    text = manifest.read_text().replace(f'"{before}"', f'"{order.recipe.version}"')
+    (folder / "artifacts").mkdir()
+    (folder / "artifacts" / "weights.txt").write_text(chain)
+    source = next(iter(order["bundles"].values()))
+    shutil.copytree(source, folder / "bundle")
+    manifest = folder / "bundle" / "manifest.json"
+    before = recipe["source"].partition("@")[2]
+    text = manifest.read_text().replace(f'"{before}"', '"' + recipe["version"] + '"')
     manifest.write_text("{}" if does == "spoils" else text)
-    say(Made(name="tiny-edge", version=order.recipe.version, figures={"accuracy": 0.9}))
+    say("made", name="tiny-edge", version=recipe["version"], figures={"accuracy": 0.9})
 
 
-def misbehave(does: str, order: Order) -> None:
+def misbehave(does: str, folder: Path) -> None:
     match does:
         case "floods":
             while True:
-                say(Said(text="again"))
+                say("said", text="again")
         case "long_line":
             sys.stdout.write("x" * (LINE_BYTES_MAX * 4))
             sys.stdout.flush()
@@ -105,18 +96,18 @@ def misbehave(does: str, order: Order) -> None:
         case "ends":
             sys.exit(3)
         case "fails":
-            say(Failed(reason="nan_loss", words="the loss is NaN", step=7))
+            say("failed", reason="nan_loss", words="the loss is NaN", step=7)
             sys.exit(1)
         case "no_room":
-            say(Failed(reason="no_room", words="the disk is full"))
+            say("failed", reason="no_room", words="the disk is full")
             sys.exit(1)
         case "leaves":
             child = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
             )
-            Path(order.folder / "checkpoints" / "left.pid").write_text(str(child.pid))
+            (folder / "checkpoints" / "left.pid").write_text(str(child.pid))
         case "fills":
-            (order.folder / "big").write_bytes(os.urandom(3 * 2**20))
+            (folder / "big").write_bytes(os.urandom(3 * 2**20))
             hang()
 
 

@@ -21,7 +21,7 @@ from tests.tiny_bundle import write_tiny_bundle
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_child.py")))
 ROOT = Path(__file__).parents[4]
 DEADLINE_S = 120.0
-LOOK_S = 0.02
+LOOK_S = 0.05
 """Between two looks: without it the one who looks takes the core from those whom it waits for."""
 _DEFAULTS = {"gives_way": "false", "free_bytes_min": "0"}
 """Tests share this machine, and jobs that give way to everything would wait for them."""
@@ -38,7 +38,7 @@ class Standing:
         self.config_path.write_text(
             'state_dir = "state"\nlog_level = "info"\n'
             f"[training]\nretry_s_min = 0.05\nretry_s_max = 0.1\n{training}\n"
-            '[worker]\nname = "w"\ncpus = 16\nbeat_s = 0.05\nbase_data = "base"\ncgroup = "never"\n'
+            '[worker]\nname = "w"\ncpus = 16\nbeat_s = 0.1\nbase_data = "base"\ncgroup = "never"\n'
             f'bundles = ["bundles"]\ngrace_s = 5.0\n'
             + "".join(
                 f"{name} = {value}\n" for name, value in _DEFAULTS.items() if name not in worker

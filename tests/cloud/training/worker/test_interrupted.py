@@ -54,6 +54,7 @@ def children_of(at):
     return found
 
 
+@pytest.mark.slow
 def test_a_worker_killed_at_once_takes_its_jobs_along_and_another_goes_on(at):
     with at.process() as worker:
         job = asyncio.run(at.submit("trains", steps=STEPS, pace_s=PACE_S))

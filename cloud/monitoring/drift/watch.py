@@ -10,7 +10,7 @@ Not thread-safe. Alarms outlive it (`to_record`); windows fill again from what d
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from statistics import NormalDist
 
@@ -210,21 +210,35 @@ class Watch:
 
     def _look_at_silence(self, now: float, changes: list[Change]) -> None:
         silent = self.tracks.silent(now)
+        shares: dict[Of, list[float]] = {}
         for key, group in self.tracks.groups.items():
             scope = scope_of("group", group.name, group.of)
             names = silent.get(key, [])
+            share = len(names) / max(1, group.devices)
+            if group.devices > 0:
+                shares.setdefault(group.of, []).append(share)
             if not names and not self.board.watches(Kind.STALE, scope):
                 continue
-            share = len(names) / max(1, group.devices)
-            limit = self._settings.silent_share
-            reading = Reading(
-                share >= limit, share >= limit, share < self._settings.gone_share * limit
-            )
             cause = Cause.SENSOR if len(names) == 1 < group.devices else (
                 Cause.SCENE if share >= 0.5 else Cause.UNKNOWN
             )  # fmt: skip
             make = partial(opened.by_silence, scope, names, cause, now)
+            self.board.step(Kind.STALE, scope, self._silence([share], 0), make, now, changes)
+        for of, found in shares.items():
+            scope = scope_of("fleet", FLEET, of)
+            if len(found) < 2 or not (any(found) or self.board.watches(Kind.STALE, scope)):
+                continue
+            names = [name for key, some in silent.items() if key[1] == of for name in some]
+            make = partial(opened.by_silence, scope, names, Cause.UNKNOWN, now)
+            reading = self._silence(found, self._settings.drifting_share * len(found))
             self.board.step(Kind.STALE, scope, reading, make, now, changes)
+
+    def _silence(self, shares: Sequence[float], most: float) -> Reading:
+        """`shares` of groups' devices are silent; it is too many where they are in over `most` of them."""
+        limit = self._settings.silent_share
+        is_over = sum(share >= limit for share in shares) > most
+        rest = sum(share >= self._settings.gone_share * limit for share in shares)
+        return Reading(is_over, is_over, is_gone=rest <= most)
 
     def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
         if reading.is_over:

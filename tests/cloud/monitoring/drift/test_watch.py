@@ -251,6 +251,22 @@ def test_a_group_that_falls_silent_is_an_alarm_until_it_speaks():
     assert field.on() == set()
 
 
+def test_the_fleet_is_named_where_most_groups_fall_silent_until_they_speak():
+    field = Field({"lyon": 4, "nice": 4, "paris": 4})
+    field.turns(10)
+    two = {group: field.devices.pop(group) for group in ("lyon", "nice")}
+    changes = field.turns(20)
+    (alarm,) = [one for one in opened(changes) if one.scope.kind == "fleet"]
+    assert (alarm.kind, alarm.cause, alarm.devices_count) == (Kind.STALE, Cause.UNKNOWN, 8)
+    assert alarm.command == "hybridge device list"
+    field.devices |= two
+    field.turns(6)
+    assert field.on() == set()
+    field.devices.pop("nice")
+    field.turns(20)
+    assert field.on() == {("stale", "group", "nice")}
+
+
 def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     field = Field({"lyon": 6})
     field.watch.know(reference(expected=0.93))

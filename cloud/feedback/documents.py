@@ -9,15 +9,18 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from shared.bundle.manifest import Name, Sha256, Share, Version
+from shared.plain_text import PLAIN
 
 SampleName = Annotated[
     str, StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 ]
 DeviceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-SiteName = Annotated[str, StringConstraints(max_length=63)]
+SiteName = Annotated[str, StringConstraints(max_length=63, pattern=PLAIN)]
 """The device's label `site` in the fleet; empty: it has none."""
 Actor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Words = Annotated[str, StringConstraints(max_length=500)]
+Comment = Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)]
+"""What somebody sends."""
 Moment = Annotated[float, Field(ge=0, le=1e11)]
 Reason = Literal["escalated", "audit", "novel"]
 
@@ -204,7 +207,7 @@ class Deletion(Document):
     device: DeviceName | None = None
     since: Moment | None = None
     until: Moment | None = None
-    comment: Words
+    comment: Comment
 
     @model_validator(mode="after")
     def _says_what(self) -> "Deletion":

@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints, model_validator
 from cloud.feedback.documents import DataSetSpec, Document
 from cloud.training.documents import FINE_TUNING, REPLAY_ROWS, Fitting, JobId
 from shared.bundle.manifest import Name, Sha256, Share, Version
+from shared.plain_text import PLAIN
 
 Words = Annotated[str, StringConstraints(max_length=1000)]
 CycleId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}$")]
@@ -183,7 +184,7 @@ class Decision(Document):
     """A person's word on a cycle."""
 
     verb: Literal["go", "stop"]
-    comment: Words = ""
+    comment: Annotated[str, StringConstraints(max_length=1000, pattern=PLAIN)] = ""
 
 
 class Refit(Document):

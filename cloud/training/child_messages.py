@@ -6,28 +6,19 @@ next step and end with `Stopped`; it has `grace_s` for that before SIGKILL. A ch
 ends with the weights of one that was not.
 """
 
-import re
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from cloud.training.documents import Document, MetricName, Recipe
 from shared.bundle.manifest import Name, Share, Version
+from shared.plain_text import plain
 
 LINE_BYTES_MAX = 64 * 1024
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def plain(text: str) -> str:
-    """With what terminals would obey and PostgreSQL does not take replaced: one line of a job would
-    hold up its whole worker.
-    """
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 Step = Annotated[int, Field(ge=0, le=2**53)]
 Text = Annotated[str, AfterValidator(plain)]
+"""One line that PostgreSQL does not take would hold up its whole worker."""
 
 
 class Order(Document):

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from shared.bundle.manifest import Name, Sha256, Share, Version
+from shared.plain_text import PLAIN
 
 Actor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 TeamName = Name
@@ -160,7 +161,7 @@ class JobSpec(Document):
     """Times that it is begun: a worker that vanishes, or a crash, costs one; preemption none."""
     push: bool = False
     """Push the bundle to the registry when it is made, as the worker's key."""
-    comment: Annotated[str, StringConstraints(max_length=500)] = ""
+    comment: Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)] = ""
 
     @model_validator(mode="after")
     def _fits(self) -> "JobSpec":

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cloud.feedback.documents import DataSetVersion, Document, FeedbackSample, Words
+from cloud.feedback.documents import Comment, DataSetVersion, Document, FeedbackSample
 
 
 class SampleList(Document):
@@ -16,7 +16,7 @@ class SampleList(Document):
 class LabelRequest(Document):
     label: Annotated[int, Field(ge=0, le=65_535)]
     """A class of the sample's model, from 0."""
-    comment: Words = ""
+    comment: Comment = ""
 
 
 class DataSets(Document):

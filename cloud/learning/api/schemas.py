@@ -7,8 +7,9 @@ from pydantic import StringConstraints
 from cloud.feedback.documents import Document
 from cloud.learning.documents import Cycle, FeatureCheck, Loop
 from cloud.training.documents import JobState
+from shared.plain_text import PLAIN
 
-Comment = Annotated[str, StringConstraints(max_length=500)]
+Comment = Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)]
 
 
 class Nothing(Document):

@@ -5,8 +5,9 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from cloud.training.documents import Document, Job, JobId, LogLine, Point, Quota, WorkerState
+from shared.plain_text import PLAIN
 
-Comment = Annotated[str, StringConstraints(max_length=500)]
+Comment = Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)]
 
 
 class Jobs(Document):

@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from cloud.training.child_messages import LINE_BYTES_MAX, Order, plain
+from cloud.training.child_messages import LINE_BYTES_MAX, Order
 from cloud.training.worker.launch import Plan
 from cloud.training.worker.leftovers import MARK, end_leftovers
 from cloud.training.worker.watch import Astray
 from shared.errors import Unavailable
+from shared.plain_text import plain
 
 log = logging.getLogger(__name__)
 CHILD: Final = (sys.executable, "-m", "cloud.training.recipes.child")

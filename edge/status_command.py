@@ -80,6 +80,6 @@ def _inputs(novelty: NoveltyStatus | None) -> str:
     whose = f" ({novelty.feature})" if novelty.feature else ""
     out = "; raised for as long as they may be" if novelty.raised_out else ""
     return (
-        f"{novelty.level}, score {novelty.score:.2f}{whose}; {novelty.looked:,} looked at, "
+        f"{novelty.level}, score {novelty.score:z.2f}{whose}; {novelty.looked:,} looked at, "
         f"{novelty.missing:,} with nothing in them; audits {novelty.audit_share:.1%}{out}"
     )

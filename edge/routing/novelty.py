@@ -53,8 +53,9 @@ class Seen:
     missing: int
 
     def fields(self) -> dict[str, str | float | bool]:
+        score = round(self.score, 2) + 0.0  # of minus zero that makes zero
         return {
-            "level": self.level, "score": round(self.score, 2), "feature": self.feature,
+            "level": self.level, "score": score, "feature": self.feature,
             "audit_share": self.audit_share, "raised_out": self.raised_out,
             "looked": self.looked, "missing": self.missing,
         }  # fmt: skip

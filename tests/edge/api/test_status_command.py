@@ -31,6 +31,14 @@ def test_it_says_what_runs_and_how_novel_inputs_are(tmp_path: Path) -> None:
     assert lines[-1] == 'given up   expired 2, od"d\\ 1'
 
 
+def test_a_score_just_below_nothing_is_nothing(tmp_path: Path) -> None:
+    status = asked(tmp_path)
+    assert status.novelty is not None
+    calm = status.novelty.model_copy(update={"level": "calm", "score": -0.004})
+    said = words(status.model_copy(update={"novelty": calm}))
+    assert "calm, score 0.00 (input_low);" in said
+
+
 def test_of_an_agent_that_does_not_watch_it_says_why(tmp_path: Path) -> None:
     status = asked(tmp_path).model_copy(update={"novelty": None, "ledger": {}, "counters": {}})
     said = words(status)

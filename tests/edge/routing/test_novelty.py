@@ -1,6 +1,7 @@
 """A watch over made-up inputs: what it looks at, what it takes for novel, and when it calms down."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -48,6 +49,11 @@ def test_known_inputs_leave_it_calm_and_one_in_four_is_looked_at() -> None:
     seen = stream.watch.seen()
     assert (seen.level, seen.audit_share) == ("calm", PLAIN)
     assert 1 / EVERY <= seen.looked / len(KNOWN) <= 0.3
+
+
+def test_a_score_just_below_nothing_is_shown_as_nothing() -> None:
+    seen = replace(Stream().watch.seen(), score=-0.004)
+    assert str(seen.fields()["score"]) == "0.0"
 
 
 def test_after_a_novel_input_the_next_one_is_looked_at() -> None:

@@ -21,7 +21,7 @@ from cloud.learning.loop.settings import Loops
 from cloud.learning.loop.triggers import Facts, Trigger, next_at, triggered
 from cloud.learning.metrics import LearningMetrics
 from cloud.learning.store.loops import KeptLoop, LoopStore
-from shared.errors import Conflict, HybridgeError, Unavailable, Unknown
+from shared.errors import Conflict, HybridgeError, Refused, Unavailable, Unknown
 from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
@@ -132,6 +132,9 @@ class LoopDriver:
                         return
                 except Unavailable as error:  # the learning database; nothing was changed
                     self._say("loop_store_away", error)
+                    await self._pause(kick, self._settings.away_s)
+                except Refused as error:  # one cycle that cannot be stored ends nobody else's
+                    self._say(f"loop_stuck {name}", error)
                     await self._pause(kick, self._settings.away_s)
         finally:
             del self._kicks[name]

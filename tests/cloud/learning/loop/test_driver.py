@@ -13,12 +13,14 @@ from cloud.learning.documents import Arrow, Cycle, Decision, LoopSettings, Phase
 from cloud.learning.loop.changes import Changes
 from cloud.learning.loop.desk import LoopDesk
 from cloud.learning.loop.driver import LoopDriver
+from cloud.learning.loop.events import Answered, Event
+from cloud.learning.loop.record import CycleRecord
 from cloud.learning.loop.settings import Loops
 from cloud.learning.metrics import LearningMetrics
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Conflict
+from shared.errors import Conflict, Malformed
 from tests.cloud.learning.loop.cycles import settings
 from tests.cloud.learning.loop.test_crash_points import ONCE
 from tests.cloud.learning.loop.world import World
@@ -210,5 +212,32 @@ def test_who_waits_for_a_cycle_is_answered_when_the_process_ends(store: LoopStor
             waits = asyncio.create_task(desk.watch(name, cycle.revision, WITHIN_S, ending))
             ending.set()
             assert await waits == cycle
+
+    asyncio.run(main())
+
+
+class Refusing(LoopStore):
+    """Its database takes none of the first answers."""
+
+    refused = 0
+
+    def step(
+        self, cycle: str, event: Event, now: float, revision: int | None = None
+    ) -> CycleRecord:
+        if isinstance(event, Answered) and self.refused < 3:
+            self.refused += 1
+            raise Malformed("the learning database: a value that it will never take")
+        return super().step(cycle, event, now, revision)
+
+
+def test_an_answer_that_cannot_be_stored_does_not_end_the_process(store: LoopStore) -> None:
+    async def main() -> None:
+        world, refusing = World(), Refusing(store._database, QUICK)
+        async with driving(refusing, world, Clock()) as desk:
+            await desk.put(manual(), None)
+            name = (await desk.begin(MODEL, "ann", "a look")).id
+            await until(desk, name, lambda one: one.phase is Phase.DONE)
+        assert refusing.refused == 3
+        assert world.made == ONCE
 
     asyncio.run(main())

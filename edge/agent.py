@@ -1,7 +1,7 @@
 """The agent: what sources and the local API ask (`Answering`, `Intake`, `Inspectable`).
 
 The way of one sample: model, calibrated confidence, policy, answer, a row for the journal; about
-ten microseconds besides the model, all on the event loop (benchmarks hold it to that). Another
+thirty microseconds besides the model, all on the event loop (benchmarks hold it to that). Another
 version of the model takes over between two samples, by one assignment (`swap`).
 """
 

@@ -213,6 +213,8 @@ class Deletion(Document):
     def _says_what(self) -> "Deletion":
         if self.device is None and self.until is None:
             raise ValueError("name a device, or until when; deleting everything takes both words")
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise ValueError("since is not before until: no sample is between them")
         return self
 
 

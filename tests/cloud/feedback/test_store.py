@@ -411,3 +411,9 @@ def test_a_deletion_names_the_data_set_that_was_being_made_of_what_it_deleted(ur
         said[0].join()
     assert made.rows == said[1].rows == 40
     assert said[1].data_sets == ("spring 1",)
+
+
+@pytest.mark.parametrize("since", [NOW, NOW + 1])
+def test_a_deletion_of_nothing_is_refused(since):
+    with pytest.raises(ValueError, match="since is not before until"):
+        Deletion(since=since, until=NOW, comment="")

@@ -2,15 +2,13 @@
 
 import asyncio
 import random
-from ssl import SSLContext
 
 from cloud.fleet.settings import RegistryAsk
 from cloud.registry.client.client import RegistryClient
+from cloud.registry.client.credentials import credentials
 from cloud.registry.client.settings import ClientSettings
 from cloud.registry.documents import ModelVersion, State
-from shared.api_key import key_in
 from shared.errors import Conflict, HybridgeError, Malformed, NotTrusted, Unavailable, Unknown
-from shared.fetching.session import tls_context
 
 _PATIENCE_S = 5.0  # an operator waits
 
@@ -53,7 +51,7 @@ class Released:
 
     async def _ask(self, settings: RegistryAsk, model: str, version: str) -> ModelVersion:
         try:
-            key, tls = await asyncio.to_thread(_credentials, settings)
+            key, tls = await asyncio.to_thread(credentials, settings)
             async with RegistryClient(
                 settings.urls, key, ClientSettings(patience_s=_PATIENCE_S),
                 random.Random(), tls,  # noqa: S311  spreads retries
@@ -71,8 +69,3 @@ class Released:
             ) from error
         except HybridgeError as error:
             raise Unavailable(f"the registry does not answer this fleet: {error}") from error
-
-
-def _credentials(settings: RegistryAsk) -> tuple[str | None, SSLContext | None]:
-    """Reads files."""
-    return key_in(settings.api_key_file, "registry.api_key_file"), tls_context(settings)

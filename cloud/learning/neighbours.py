@@ -4,15 +4,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from ssl import SSLContext
 from typing import Final
 
 from cloud.fleet.client.client import FleetClient
 from cloud.fleet.client.settings import FleetClientSettings
 from cloud.registry.client.client import RegistryClient
+from cloud.registry.client.credentials import credentials
 from cloud.registry.client.settings import ClientSettings
-from shared.api_key import key_in
-from shared.fetching.session import tls_context
 from shared.fetching.settings import Server
 
 _PATIENCE_S: Final = 10.0
@@ -21,7 +19,7 @@ _PATIENCE_S: Final = 10.0
 @asynccontextmanager
 async def registry_at(server: Server) -> AsyncIterator[RegistryClient]:
     """Raises `Malformed` for a key file or certificate that cannot be read."""
-    key, tls = await asyncio.to_thread(_credentials, server, "registry.api_key_file")
+    key, tls = await asyncio.to_thread(credentials, server, "registry.api_key_file")
     settings = ClientSettings(patience_s=_PATIENCE_S)
     async with RegistryClient(server.urls, key, settings, _rng(), tls) as registry:
         yield registry
@@ -30,14 +28,10 @@ async def registry_at(server: Server) -> AsyncIterator[RegistryClient]:
 @asynccontextmanager
 async def fleet_at(server: Server) -> AsyncIterator[FleetClient]:
     """Raises as `registry_at`."""
-    key, tls = await asyncio.to_thread(_credentials, server, "fleet.api_key_file")
+    key, tls = await asyncio.to_thread(credentials, server, "fleet.api_key_file")
     settings = FleetClientSettings(patience_s=_PATIENCE_S)
     async with FleetClient(server.urls, key, settings, _rng(), tls) as fleet:
         yield fleet
-
-
-def _credentials(server: Server, setting: str) -> tuple[str | None, SSLContext | None]:
-    return key_in(server.api_key_file, setting), tls_context(server)
 
 
 def _rng() -> random.Random:

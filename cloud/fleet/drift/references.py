@@ -3,19 +3,17 @@
 import asyncio
 import random
 from collections.abc import Iterable
-from ssl import SSLContext
 from typing import Final
 
 from cloud.fleet.settings import RegistryAsk
 from cloud.monitoring.drift.reference import Reference, of_manifest, without
 from cloud.monitoring.drift.tracks import Of
 from cloud.registry.client.client import RegistryClient
+from cloud.registry.client.credentials import credentials
 from cloud.registry.client.fetch import fetch_manifest
 from cloud.registry.client.settings import ClientSettings
-from shared.api_key import key_in
 from shared.backoff import pause_s
 from shared.errors import HybridgeError, Unknown
-from shared.fetching.session import tls_context
 
 _PATIENCE_S: Final = 5.0
 _AGAIN_S: Final = 5.0
@@ -58,14 +56,9 @@ class References:
         return found
 
     async def _ask(self, settings: RegistryAsk, version: Of) -> Reference:
-        key, tls = await asyncio.to_thread(_credentials, settings)
+        key, tls = await asyncio.to_thread(credentials, settings)
         async with RegistryClient(
             settings.urls, key, ClientSettings(patience_s=_PATIENCE_S), self._rng, tls
         ) as registry:
             found = await registry.version(*version)
             return of_manifest(await fetch_manifest(registry, found))
-
-
-def _credentials(settings: RegistryAsk) -> tuple[str | None, SSLContext | None]:
-    """Reads files."""
-    return key_in(settings.api_key_file, "registry.api_key_file"), tls_context(settings)

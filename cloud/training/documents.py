@@ -75,12 +75,12 @@ class Distill(_Recipe):
 
 
 FINE_TUNING: Final = Fitting(
-    epochs=5, batch=64, optimizer="adamw", learning_rate=0.003, weight_decay=0.01
+    epochs=4, batch=64, optimizer="adamw", learning_rate=0.004, weight_decay=0.01
 )
 """As ADR 19 measured it."""
 
 
-REPLAY_ROWS: Final = 8_000
+REPLAY_ROWS: Final = 10_000
 
 
 class FineTune(_Recipe):
@@ -97,7 +97,7 @@ class FineTune(_Recipe):
     replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS
     """Of base data beside it, others each time, with the student's own soft labels, so that what was
     known is not forgotten."""
-    imitate: Share = 0.4
+    imitate: Share = 0.25
     """Share of the replay's images that are given what seems to have happened to the field's: the
     kinds of `cloud/training/augment.py` that the feedback looks like."""
     temperature: Annotated[float, Field(gt=0, le=100)] = 3.0

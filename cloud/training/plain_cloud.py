@@ -1,10 +1,11 @@
-"""A cloud model that has seen no bad day: a teacher that is worse than its student under noise.
+"""A cloud model that has seen no bad day: a teacher that is worse than its student under rotation.
 
     python -m cloud.training.plain_cloud --models models --runs runs [--threads 1]
 
-It is there to show that the loop refuses it (FINDINGS 10: 44.7 % under noise, the edge 57.4 %), as
-version 0.9.0 of the cloud model, in `models/fashion-cloud-plain`. Nobody should serve with it. A run
-that is stopped resumes after its last epoch.
+It is there to show that the loop refuses it, as version 0.9.0 of the cloud model, in
+`models/fashion-cloud-plain`. On the test images it has 66.0 % under rotation, where the edge has 72.1 %;
+under noise 74.7 %, more than the edge's 60.5 %, unlike the one of FINDINGS 10 (44.7 %). Nobody should
+serve with it. A run that is stopped resumes after its last epoch.
 """
 
 import argparse
@@ -31,7 +32,8 @@ from shared.bundle.reader import open_bundle
 log = logging.getLogger(__name__)
 
 FOLDER, VERSION = "fashion-cloud-plain", "0.9.0"
-PLAN = Plan(epochs=4, seed=4, learning_rate_max=0.1, bf16=True)
+# The last weights themselves: over so few steps an average keeps too much of the first ones.
+PLAN = Plan(epochs=4, seed=4, learning_rate_max=0.1, average_decay=0.0, bf16=True)
 RANGE_SAMPLES = 512
 
 

@@ -89,16 +89,15 @@ class FineTune(_Recipe):
     kind: Literal["finetune"] = "finetune"
     student: BundleRef
     teacher: BundleRef | None = None
-    """Says something of the replay too, and thresholds are set against it; None: the cloud is taken for
-    right on all base data. Feedback has the cloud's own words."""
+    """The cloud model that thresholds are set against; None: it is taken for right on all base data."""
     base: BaseName
     fitting: Fitting = FINE_TUNING
     field_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
     """Of the feedback in each epoch, others each time, where there are more."""
     replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS
-    """Of base data beside it, others each time, with the student's and the teacher's soft labels, so
-    that what was known is not forgotten."""
-    imitate: Share = 0.3
+    """Of base data beside it, others each time, with the student's own soft labels, so that what was
+    known is not forgotten."""
+    imitate: Share = 0.25
     """Share of the replay's images that are given what seems to have happened to the field's: the
     kinds of `cloud/training/augment.py` that the feedback looks like."""
     temperature: Annotated[float, Field(gt=0, le=100)] = 3.0

@@ -1,7 +1,7 @@
 """`finetune`: a bundle's own weights, on what came back from the field and a replay of base data.
 
 What was known is kept by the replay: other images in each epoch, with the model's own soft labels (Li
-and Hoiem 2016, arXiv:1606.09282) and a teacher's; what is new comes from the feedback. The result is a whole bundle:
+and Hoiem 2016, arXiv:1606.09282); what is new comes from the feedback. The result is a whole bundle:
 int8 ranges from both, calibrated on both, its reference as the field looks.
 """
 
@@ -17,8 +17,8 @@ from cloud.training.recipes import learning_rows, make_bundle, starting
 from cloud.training.recipes.base_data import BaseData
 from cloud.training.recipes.ending import as_candidate
 from cloud.training.recipes.field import Field, train_and_holdout
-from cloud.training.recipes.ground import Answering, answering, base_of, bundle_of, feedback_of
-from cloud.training.recipes.learning_rows import Rows, SoftLabels
+from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of
+from cloud.training.recipes.learning_rows import Rows
 from cloud.training.recipes.likeness import likeness
 from cloud.training.recipes.loop import FitTask, Loss, fit
 from cloud.training.recipes.make_bundle import Ground
@@ -30,8 +30,6 @@ from shared.confidence import softmax
 RANGE_SAMPLES = 512
 MEASURED_ROWS = 2_000
 """Images of base data that batch statistics are put back with."""
-REPLAY_EPOCHS = 2
-"""For so many the replay is drawn, then it is seen again: a teacher's labels of more cost too much."""
 AVERAGED_STEPS = 200
 """Fewer than a model from nothing has: this one begins near where it ends."""
 
@@ -51,7 +49,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     train, holdout = train_and_holdout(rows, base.image_shape, len(base.names), where)
     teacher = None if recipe.teacher is None else answering(bundle_of(order, recipe.teacher, base))
     parent = answering(student)
-    replay = replayed(base, recipe.replay_rows * REPLAY_EPOCHS, recipe.fitting.seed)
+    replay = replayed(base, recipe.replay_rows * recipe.fitting.epochs, recipe.fitting.seed)
     out.said(
         f"{len(train)} samples from the field, {len(holdout)} held out, {len(replay)} of base data"
     )
@@ -62,7 +60,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
         learning_rows.of_field(train, recipe.soft_share),
         learning_rows.of_base(
             base.train.images[replay], base.train.labels[replay],
-            _says(parent, teacher), recipe.soft_share, len(base.names), mirrored=False,
+            lambda images: softmax(parent.logits(images), 1.0), recipe.soft_share, len(base.names),
         ),
     ])  # fmt: skip
     learnt, validate = kept_apart(rows_of_both, recipe.fitting, recipe.temperature)
@@ -108,22 +106,6 @@ def _loss(recipe: FineTune, network: nn.Module, base: BaseData, train: Field, ou
         temperature=recipe.temperature, odds=alike.odds,
         bad_day_share=max(recipe.imitate * (1 - alike.ordinary), recipe.fitting.augment),
     )  # fmt: skip
-
-
-def _says(parent: Answering, teacher: Answering | None) -> SoftLabels:
-    """Of base data: what the student has said, which keeps it as it is, and where there is a teacher
-    as much of what that says, which is right more often. Means of log-probabilities.
-    """
-
-    def says(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        logits = parent.logits(images)
-        if teacher is not None:
-            temperature = teacher.bundle.manifest.calibration.temperature
-            theirs = teacher.logits(images) / np.float32(temperature)
-            logits = np.asarray((logits + theirs) / 2, np.float32)
-        return softmax(logits, 1.0)
-
-    return says
 
 
 def _turns(learnt: Rows, recipe: FineTune) -> Turns:

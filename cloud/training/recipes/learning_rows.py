@@ -67,21 +67,17 @@ def of_field(field: Field, soft_share: float) -> Rows:
 
 def of_base(
     images: NDArray[np.uint8], labels: NDArray[np.int64], soft_labels: SoftLabels | None,
-    soft_share: float, classes: int, *, mirrored: bool = True,
+    soft_share: float, classes: int,
 ) -> Rows:  # fmt: skip
-    """Base data with its labels, and the soft ones that somebody gives it.
-
-    Without `mirrored` the mirror images have those of the images, at half the cost.
-    """
+    """Base data with its labels, and the soft ones that somebody gives it."""
     if soft_labels is None or not len(labels):
         return Rows(
             images, labels, np.full((len(labels), 2, classes), 1 / classes, np.float32),
             np.zeros(len(labels), np.float32), np.zeros(len(labels), np.bool_),
             np.ones(len(labels), np.float32),
         )  # fmt: skip
-    said = soft_labels(images)
-    other = soft_labels(np.ascontiguousarray(images[:, :, ::-1])) if mirrored else said
-    soft = np.stack([said, other], 1)
+    mirrored = np.ascontiguousarray(images[:, :, ::-1])
+    soft = np.stack([soft_labels(images), soft_labels(mirrored)], 1)
     return Rows(
         images, labels, soft, np.full(len(labels), soft_share, np.float32),
         np.zeros(len(labels), np.bool_), np.ones(len(labels), np.float32),

@@ -77,8 +77,10 @@ class UpdateSettings(Server):
     would otherwise never update), or "reject"."""
 
     agreement_min: Share = 0.8
-    """Share of live samples on which it must answer as the active model; a better model differs
-    where the old one erred, a broken one nearly everywhere."""
+    """Share of live samples that the active model is sure of on which it must answer alike; a better
+    model differs where the old one erred, a broken one nearly everywhere. Where the active model is
+    sure of fewer than `trial_samples_min`, as under a shift that it never saw, nothing is held
+    against it here: golden samples and the fleet's evidence decide."""
 
     trial_p95_ms_max: Positive = 50.0
     """95th percentile of its latency on live samples in ms; the default fast deadline."""

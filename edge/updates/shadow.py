@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,17 @@ _HUNG_S = 30.0
 HURRY_S = 2.0
 
 Image = NDArray[np.uint8]
-_Job = tuple[Image, int, SampleId]
+_SURE: Final = frozenset({"accepted", "audit"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    tensor: Image
+    label: int
+    """The active model's."""
+    sure: bool
+    """It was."""
+    sample: SampleId
 
 
 class Candidate(Protocol):
@@ -71,7 +82,9 @@ class Trial:
         room = first or self._waiting < _WAITING_MAX  # one of them is in the thread
         if not (room and self._budget.allows(now, first=first)):
             self.tally.skipped += 1
-        elif self._jobs.put((tensor, answer.edge_label, answer.id), first=first):
+        elif self._jobs.put(
+            _Job(tensor, answer.edge_label, answer.route in _SURE, answer.id), first=first
+        ):
             if self._waiting == 0:
                 self._last_sign = now
             self._waiting += 1
@@ -127,20 +140,19 @@ class Trial:
 
     def _run_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
-            tensor, label, sample = job
             start = time.perf_counter()
             logits: list[float] | None
             try:
-                logits = self._candidate.logits(tensor)
+                logits = self._candidate.logits(job.tensor)
             except Exception:  # noqa: BLE001  whatever it raises, it is the candidate's fault
                 logits = None
             took_s = time.perf_counter() - start
             with suppress(RuntimeError):  # the agent ended meanwhile
-                self._loop.call_soon_threadsafe(self._ran, logits, label, sample, took_s)
+                self._loop.call_soon_threadsafe(self._ran, logits, job, took_s)
 
     # On the event loop again
 
-    def _ran(self, logits: list[float] | None, label: int, sample: SampleId, took_s: float) -> None:
+    def _ran(self, logits: list[float] | None, job: _Job, took_s: float) -> None:
         """Time in a run counts as computing: an engine's own threads do not show in this one's."""
         self._budget.spend(took_s)
         self._last_sign = self._loop.time()
@@ -152,11 +164,11 @@ class Trial:
             finite = all(map(math.isfinite, logits))
             own = logits.index(max(logits)) if finite else None
             self.tally.add(
-                agrees=own == label, finite=finite, latency_ms=latency_ms,
-                slow=latency_ms > self._terms.p95_ms_max,
+                agrees=own == job.label, finite=finite, latency_ms=latency_ms,
+                slow=latency_ms > self._terms.p95_ms_max, sure=job.sure,
             )  # fmt: skip
         if self._evidence is not None:
-            self._evidence.ran(sample, own, label, latency_ms)
+            self._evidence.ran(job.sample, own, job.label, latency_ms)
         self._changed.set()
 
 

@@ -1,4 +1,9 @@
-"""What a run in the shadow of the active model shows, and whether that is enough. Pure."""
+"""What a run in the shadow of the active model shows, and whether that is enough. Pure.
+
+The candidate is held against the active model on samples that this is sure of. Where it is unsure,
+or what the device sees is novel, another answer is what a new version is for: the cloud's answers
+and the fleet's evidence judge those.
+"""
 
 import math
 from collections import deque
@@ -28,23 +33,29 @@ class Tally:
     """Counts so far, and the newest latencies."""
 
     ran: int = 0
-    agreed: int = 0
+    compared: int = 0  # of those, the active model was sure of its answer
+    agreed: int = 0  # of the compared
     not_finite: int = 0
     failed: int = 0
     slow: int = 0  # over the bound of the 95th percentile
     skipped: int = 0  # over the CPU budget, or the queue was full
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=_LATENCIES_MAX))
 
-    def add(self, *, agrees: bool, finite: bool, latency_ms: float, slow: bool = False) -> None:
+    def add(
+        self, *, agrees: bool, finite: bool, latency_ms: float, slow: bool = False,
+        sure: bool = True,
+    ) -> None:  # fmt: skip
+        """`sure`: the active model was, so that its answer is worth a comparison."""
         self.ran += 1
-        self.agreed += agrees
+        self.compared += sure
+        self.agreed += agrees and sure
         self.not_finite += not finite
         self.slow += slow
         self.latencies_ms.append(latency_ms)
 
     @property
     def agreement(self) -> float:
-        return self.agreed / self.ran if self.ran else 1.0
+        return self.agreed / self.compared if self.compared else 1.0
 
     @property
     def p95_ms(self) -> float | None:
@@ -55,10 +66,8 @@ class Tally:
 
     def __str__(self) -> str:
         p95 = "" if self.p95_ms is None else f", p95 {self.p95_ms:.3g} ms"
-        return (
-            f"{self.ran} live samples, {self.agreement:.1%} as the active model{p95}, "
-            f"{self.skipped} skipped"
-        )
+        alike = f"{self.agreement:.1%} as the active model of the {self.compared} it was sure of"
+        return f"{self.ran} live samples, {alike}{p95}, {self.skipped} skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def judge(terms: Terms, tally: Tally, elapsed_s: float) -> Verdict | None:
         if terms.few_samples == "reject":
             return Verdict(accepted=False, why=f"{few}; few_samples says reject")
         return Verdict(accepted=True, why=f"{few}; accepted on the golden samples alone")
-    if tally.agreement < terms.agreement_min:
+    if tally.compared >= terms.samples_min and tally.agreement < terms.agreement_min:
         return Verdict(
             accepted=False, why=f"agrees too little: {tally} (at least {terms.agreement_min:.1%})"
         )
@@ -99,8 +108,8 @@ def judge_staged(terms: Terms, tally: Tally) -> Verdict | None:
         return broken
     if tally.ran < terms.samples_min:
         return None
-    lowest = terms.agreement_min - _noise(terms.agreement_min, tally.ran)
-    if tally.agreement < lowest:
+    lowest = terms.agreement_min - _noise(terms.agreement_min, max(tally.compared, 1))
+    if tally.compared >= terms.samples_min and tally.agreement < lowest:
         return Verdict(
             accepted=False,
             why=f"agrees far too little: {tally} (at least {terms.agreement_min:.1%})",

@@ -177,6 +177,31 @@ def test_a_candidate_that_agrees_too_little_is_rejected() -> None:
     assert enough.accepted
 
 
+def test_only_what_the_active_model_was_sure_of_is_held_against_a_candidate() -> None:
+    """Under a shift that the active model never saw, another answer is what a new version is for."""
+    it = tally(20, 19)
+    for _ in range(20):
+        it.add(agrees=False, finite=True, latency_ms=1.0, sure=False)
+    verdict = judge(terms(), it, 1.0)
+    assert verdict is not None
+    assert verdict.accepted
+    assert "95.0% as the active model of the 20 it was sure of" in verdict.why
+    assert judge_staged(terms(), it) is None
+
+
+def test_where_the_active_model_is_sure_of_little_nothing_is_held_against_a_candidate() -> None:
+    it = tally(19, 0)
+    for _ in range(21):
+        it.add(agrees=False, finite=True, latency_ms=1.0, sure=False)
+    verdict = judge(terms(), it, 1.0)
+    assert verdict is not None
+    assert verdict.accepted
+    it.add(agrees=False, finite=True, latency_ms=1.0)
+    verdict = judge(terms(), it, 1.0)
+    assert verdict is not None
+    assert not verdict.accepted
+
+
 def test_a_candidate_that_is_slow_on_live_samples_is_rejected() -> None:
     slow = tally(37, 37)
     for _ in range(3):

@@ -45,7 +45,7 @@ demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real i
 demo-drift: $(TRAIN_READY) dataset ## cameras drift; an alarm, a training job and a rollout mend it: three minutes
 	$(BIN)/hybridge demo drift
 
-test: $(READY) test-packages ## the tests, a quarter of an hour on 2 cores
+test: $(READY) test-packages ## the tests, some 25 minutes on 2 cores
 	$(BIN)/python -m pytest -q -m "not slow and not train and not ray"
 
 test-slow: $(READY) test-packages ## the device wheel in a clean environment, brokers with faults built in, rollouts to twenty agents: a quarter of an hour

@@ -54,6 +54,7 @@ class Run:
         self._engine.add_event_handler(Events.ITERATION_COMPLETED, TerminateOnNan())
         self._engine.add_event_handler(Events.ITERATION_COMPLETED, self._after_step)
         self._engine.add_event_handler(Events.EPOCH_COMPLETED, self._after_epoch)
+        self._validation: float = math.inf
         self._stopping = EarlyStopping(
             fitting.patience or self._steps, lambda _: self._validation, self._engine, mode="min",
             threshold=PLATEAU, threshold_mode="rel",
@@ -64,7 +65,6 @@ class Run:
         self._drawn: Tensor | None = None  # the generator's state in the middle of an epoch
         self._before: State = {}  # what a forward pass changes, before this step
         self._best: dict[str, Tensor] = {}
-        self._validation = math.inf
         self._loss = self._loss_sum = 0.0
         self._not_finite = ""
         self._stop = self._due = self._ended = False

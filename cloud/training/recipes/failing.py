@@ -5,7 +5,7 @@ import traceback
 
 from cloud.training.child_messages import Failed
 from shared.disk import NoRoom
-from shared.errors import HybridgeError, Refused
+from shared.errors import HybridgeError, Refused, Unavailable
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _WORDS_MAX = 1000
@@ -26,7 +26,7 @@ class BadCheckpoint(Refused):
     """Checkpoints cannot be read or written where they are to be."""
 
 
-class RankLost(HybridgeError):
+class RankLost(Unavailable):
     """One of a job's processes ended by itself: the attempt is lost, the job is not."""
 
 

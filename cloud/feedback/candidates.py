@@ -86,6 +86,20 @@ def find(connection: Connection, spec: DataSetSpec) -> Found:
     return Found(candidates, tuple(site_names), _numbers(sizes, np.int64))
 
 
+def count(connection: Connection, spec: DataSetSpec) -> int:
+    """How many samples match, whatever their labels are worth."""
+    wanted = _conditions(spec)
+    if spec.devices:
+        wanted.append(_of.device.in_(spec.devices))
+    if spec.sites:
+        at = sa.select(sites.c.device)
+        here = _of.device.in_(at.where(sites.c.site.in_(spec.sites)))
+        nowhere = _of.device.not_in(at.where(sites.c.site != ""))
+        wanted.append(sa.or_(here, nowhere) if "" in spec.sites else here)
+    statement = sa.select(sa.func.count()).select_from(feedback).where(*wanted)
+    return int(connection.execute(statement).scalar_one())
+
+
 def stored_rows(
     connection: Connection, found: Found, chosen: Chosen, part: slice
 ) -> Iterator[StoredRow]:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from cloud.feedback import labelling, records, searching, sites
+from cloud.feedback import candidates, labelling, records, searching, sites
 from cloud.feedback.accuracy import Estimate, Stratum, accuracy
 from cloud.feedback.answers import AnswerRows, answers, strata
 from cloud.feedback.building import Building
@@ -84,6 +84,10 @@ class FeedbackStore:
     def count(self, query: SampleQuery) -> int:
         """How many samples there are of these."""
         return self._database.read(lambda c: searching.count(c, query))
+
+    def matching(self, spec: DataSetSpec) -> int:
+        """How many samples a data set would choose from."""
+        return self._database.read(lambda c: candidates.count(c, spec))
 
     def sample(self, device: str, sample: SampleId) -> FeedbackSample:
         """Raises `Unknown`."""

@@ -10,7 +10,7 @@ from cloud.learning.neighbours import fleet_at, registry_at
 from cloud.learning.settings import LearningFleet, LearningRegistry
 from cloud.learning.store.loops import LoopStore
 from cloud.registry.documents import State
-from shared.errors import HybridgeError
+from shared.errors import HybridgeError, Refused
 
 log = logging.getLogger(__name__)
 _LOOK_S: Final = 15.0
@@ -74,6 +74,21 @@ class KnownDictionaries:
     def _take(self, dictionary: bytes) -> None:
         if dictionary and len(self._found) < _DICTIONARIES_MAX:
             self._found = {**self._found, dictionary: None}  # others read while this is written
+
+
+class FleetGroups:
+    """Which devices a group has now."""
+
+    def __init__(self, settings: LearningFleet | None) -> None:
+        self._settings = settings
+
+    async def devices(self, group: str) -> tuple[str, ...]:
+        """By name, in order. Raises `Refused` without a fleet, `Unavailable`."""
+        if self._settings is None:
+            raise Refused(f"group {group}: there is no [fleet] to ask for its devices")
+        async with fleet_at(self._settings) as fleet:
+            found = await fleet.devices()
+        return tuple(sorted(one.id for one in found if one.group == group))
 
 
 class FleetSites:

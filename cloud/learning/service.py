@@ -23,7 +23,7 @@ from cloud.gateway.gateway import Gateway
 from cloud.learning.api.app import LearningServer
 from cloud.learning.config import LearningConfig
 from cloud.learning.feature_checking import FeatureChecking
-from cloud.learning.known import FleetSites, KnownDictionaries
+from cloud.learning.known import FleetGroups, FleetSites, KnownDictionaries
 from cloud.learning.loop.changes import Changes
 from cloud.learning.loop.desk import LoopDesk
 from cloud.learning.loop.driver import LoopDriver
@@ -116,7 +116,9 @@ class LearningService:
         tracking = Tracking(learning)
         versions = VersionHand(config.registry, JobBundles(queue, blobs))
         hands = Hands(
-            SampleHand(feedback, config.loops.labels_read_max, now),
+            SampleHand(
+                feedback, FleetGroups(config.fleet).devices, config.loops.labels_read_max, now
+            ),
             JobHand(queue, tracking, learning), versions, RolloutHand(config.fleet),
         )  # fmt: skip
         changes = Changes()

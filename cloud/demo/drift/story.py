@@ -10,8 +10,6 @@ from typing import Final
 from cloud.demo.drift.cameras import GROUP, Cameras
 from cloud.demo.drift.person import Person
 from cloud.demo.drift.region import CLEAN_LOSS_MAX, CLOUD, EDGE, Region
-from cloud.demo.drift.scene import DRIFTING
-from cloud.feedback.documents import DataSetSpec
 from cloud.fleet.client.client import FleetClient
 from cloud.learning.client.client import LearningClient
 from cloud.learning.documents import (
@@ -78,8 +76,7 @@ def _loop(samples_min: int) -> LoopSettings:
         model=EDGE, teacher=CLOUD, group=GROUP,
         triggers=Triggers(samples_min=samples_min, pause_s=3600.0),
         teacher_gate=Teacher(labelled_min=50), acceptance=Acceptance(clean_loss_max=CLEAN_LOSS_MAX),
-        data=DataSetSpec(model=EDGE, devices=DRIFTING), asks=frozenset(), rollout_stages="fast",
-        watch_s=2.0,
+        asks=frozenset(), rollout_stages="fast", watch_s=2.0,
     )  # fmt: skip
 
 

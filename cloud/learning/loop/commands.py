@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from cloud.feedback.documents import DataSetSpec, Document
+from cloud.fleet.documents import EVERYBODY, GroupName
 from cloud.learning.documents import Words
 from cloud.training.documents import JobId, JobSpec
 from shared.bundle.manifest import Name, Version
@@ -21,6 +22,8 @@ class Count(Document):
     kind: Literal["count"] = "count"
     spec: DataSetSpec
     teacher: Name
+    group: GroupName = EVERYBODY
+    """Of its devices alone, where the spec names neither devices nor sites."""
 
 
 class Build(Document):
@@ -28,6 +31,8 @@ class Build(Document):
     name: Name
     """Of this cycle alone: a second data set of it is never made."""
     spec: DataSetSpec
+    group: GroupName = EVERYBODY
+    """As `Count.group`."""
 
 
 class Choose(Document):

@@ -43,7 +43,8 @@ def begin(settings: LoopSettings, begun: Begun, now: float) -> Step:
         settings=settings, samples_since=begun.samples_since,
         labels_wanted=settings.teacher_gate.labelled_min,
         doing=Count(
-            spec=data_spec(settings, begun.samples_since, None), teacher=settings.teacher
+            spec=data_spec(settings, begun.samples_since, None), teacher=settings.teacher,
+            group=settings.group,
         ),
     )  # fmt: skip
     return Step(record, f"begun by {begun.trigger}: {begun.words}")

@@ -96,7 +96,10 @@ def _first(record: CycleRecord, arrow: Arrow, now: float) -> dict[str, object]:
         case Arrow.DATA_SET:
             until = now if record.samples_until is None else record.samples_until
             spec = data_spec(settings, record.samples_since, until)
-            return {"doing": Build(name=cycle.id, spec=spec), "samples_until": until}
+            return {
+                "doing": Build(name=cycle.id, spec=spec, group=settings.group),
+                "samples_until": until,
+            }
         case Arrow.TRAIN:
             return {"doing": Choose(model=settings.model, teacher=settings.teacher)}
         case Arrow.EVALUATE:

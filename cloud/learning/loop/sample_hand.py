@@ -1,56 +1,82 @@
 """Commands for the feedback store, which is in this process."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
 from cloud.feedback.documents import DataSetSpec, FeedbackSample, SampleQuery, Source
 from cloud.feedback.store import FeedbackStore
+from cloud.fleet.documents import EVERYBODY
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
 from cloud.learning.pages import all_samples
-from shared.errors import Unknown
+from shared.errors import Refused, Unknown
 
 _STEP: Final = 500
+_DEVICES_MAX: Final = 10_000
 ACTOR: Final = "loop"
 
 
 class SampleHand:
     def __init__(
-        self, feedback: FeedbackStore, labels_read_max: int, now: Callable[[], float]
+        self,
+        feedback: FeedbackStore,
+        devices_of: Callable[[str], Awaitable[tuple[str, ...]]],
+        labels_read_max: int,
+        now: Callable[[], float],
     ) -> None:
-        """`labels_read_max`: samples with a person's label that are read, the newest first."""
-        self._feedback, self._labels_read_max, self._now = feedback, labels_read_max, now
+        """`devices_of` gives a group's devices. `labels_read_max`: samples with a person's label
+        that are read, the newest first.
+        """
+        self._feedback, self._devices_of = feedback, devices_of
+        self._labels_read_max, self._now = labels_read_max, now
 
     async def counted(self, command: c.Count) -> e.Counted:
-        return await asyncio.to_thread(self._counted, command)
+        spec = await self._of_group(command.spec, command.group)
+        return await asyncio.to_thread(self._counted, spec, command.teacher)
 
     async def built(self, command: c.Build) -> e.Built:
-        return await asyncio.to_thread(self._built, command)
+        spec = await self._of_group(command.spec, command.group)
+        return await asyncio.to_thread(self._built, command.name, spec)
+
+    async def _of_group(self, spec: DataSetSpec, group: str) -> DataSetSpec:
+        """A version is for the devices that get it: its reference, its thresholds and its int8
+        ranges are of what it learned from. Raises `Refused` for a group without a device.
+        """
+        if group == EVERYBODY or spec.devices or spec.sites:
+            return spec
+        devices = await self._devices_of(group)
+        if not devices:
+            raise Refused(f"group {group} has no devices; label some, or name devices in data")
+        if len(devices) > _DEVICES_MAX:
+            raise Refused(
+                f"group {group} has {len(devices)} devices, and a data set names at most "
+                f"{_DEVICES_MAX}; name sites in data"
+            )
+        return spec.model_copy(update={"devices": devices})
 
     async def new_since(self, model: str, since: float | None) -> int:
         query = SampleQuery(model=model, since=since)
         return await asyncio.to_thread(self._feedback.count, query)
 
-    def _counted(self, command: c.Count) -> e.Counted:
-        spec = command.spec
-        samples = self._feedback.count(_query(spec))
+    def _counted(self, spec: DataSetSpec, teacher: str) -> e.Counted:
+        samples = self._feedback.matching(spec)
         labelled = _query(spec).model_copy(
             update={"source": Source.PERSON, "holdout": spec.holdout_share}
         )
         people = e.Paired()
         for one in all_samples(self._feedback, labelled, _STEP, self._labels_read_max):
-            if _is_of(spec, one) and one.cloud_model == command.teacher and not one.contradicted:
+            if _is_of(spec, one) and one.cloud_model == teacher and not one.contradicted:
                 people = _with(people, one)
         return e.Counted(samples, people)
 
-    def _built(self, command: c.Build) -> e.Built:
+    def _built(self, name: str, spec: DataSetSpec) -> e.Built:
         """The one of that name, where it was made before."""
         try:
-            return e.Built(self._feedback.data_set(command.name))
+            return e.Built(self._feedback.data_set(name))
         except Unknown:
-            made = self._feedback.build(command.name, command.spec, ACTOR, self._now())
+            made = self._feedback.build(name, spec, ACTOR, self._now())
         return e.Built(made)
 
 

@@ -1,0 +1,55 @@
+"""What a cycle takes from the feedback store: the samples of the devices that get the version."""
+
+import asyncio
+
+import pytest
+
+from cloud.feedback.documents import DataSetSpec
+from cloud.learning.loop import commands as c
+from cloud.learning.loop.sample_hand import SampleHand
+from shared.errors import Refused
+from tests.cloud.feedback.world import MODEL, NOW, World, row, world
+
+GROUPS = {"north": ("cam-1", "cam-2"), "empty": ()}
+
+
+@pytest.fixture
+def here(tmp_path):
+    with world(f"sqlite:///{tmp_path / 'f.db'}", tmp_path) as found:
+        found.write(*(
+            row(n, device=f"cam-{n % 4}", label=n // 4 % 3, at=NOW + n) for n in range(80)
+        ))  # fmt: skip
+        yield found
+
+
+def hand(here: World) -> SampleHand:
+    async def devices_of(group: str) -> tuple[str, ...]:
+        return GROUPS[group]
+
+    return SampleHand(here.store, devices_of, 1000, lambda: NOW)
+
+
+def count(here: World, group: str, **spec: object) -> int:
+    command = c.Count(spec=DataSetSpec(model=MODEL, **spec), teacher="tiny-cloud", group=group)
+    return asyncio.run(hand(here).counted(command)).samples
+
+
+def test_a_group_takes_the_samples_of_its_own_devices(here):
+    assert count(here, "all") == 80
+    assert count(here, "north") == 40
+    built = c.Build(name="north-1", spec=DataSetSpec(model=MODEL), group="north")
+    made = asyncio.run(hand(here).built(built)).data_set
+    assert made.spec.devices == ("cam-1", "cam-2")
+    assert set(here.store.rows(made.sha256).devices) == {"cam-1", "cam-2"}
+
+
+def test_devices_or_sites_that_are_named_say_it_alone(here):
+    assert count(here, "north", devices=("cam-0", "cam-1", "cam-3")) == 60
+    here.store.keep_sites({"cam-0": "lyon", "cam-3": "nice"})
+    assert count(here, "north", sites=("lyon", "nice")) == 40
+    assert count(here, "all", sites=("lyon", "")) == 60
+
+
+def test_a_group_without_devices_is_refused_in_words(here):
+    with pytest.raises(Refused, match="group empty has no devices"):
+        count(here, "empty")

@@ -245,7 +245,9 @@ def test_a_worker_whose_disk_is_full_goes_on_answering(site: Site) -> None:
     """More samples than may be in hand at once: answers wait for no feedback."""
     site.up("broker", "cloud", "agent")
     site.good()
-    site.until(lambda: site.cloud("hybridge_stored_total") == 1)  # so the log of writes is not empty
+    site.until(
+        lambda: site.cloud("hybridge_stored_total") == 1
+    )  # so the log of writes is not empty
     limit_files(site, "cloud", (site.folder / "cloud/feedback.db-wal").stat().st_size)
     for start in range(0, 768, 256):
         images = np.stack([unsure_image(n % 200) for n in range(start, start + 256)])

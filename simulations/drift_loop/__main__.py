@@ -19,7 +19,7 @@ from cloud.training.shifts import SHIFTS
 from simulations.drift_loop.plot import draw
 from simulations.drift_loop.table import table, written
 
-REFUSED = "noise 30"
+REFUSED = "rotate 20 deg"
 """Under which a cloud model that was not hardened is worse than the edge's."""
 
 

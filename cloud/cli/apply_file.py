@@ -13,8 +13,9 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from cloud.cli.rollout_spec import model_subject, profile_subject, seed_of
+from cloud.document import DeviceName, Document
 from cloud.fleet.api.schemas import RolloutRequest
-from cloud.fleet.documents import DeviceName, Document, GroupName, Labels, ProfileRef, SelectorText
+from cloud.fleet.documents import GroupName, Labels, ProfileRef, SelectorText
 from cloud.fleet.selector_parser import parse, parse_for_group
 from cloud.rollouts.criteria import parse_all
 from shared.bundle.manifest import Name, Sha256, Version

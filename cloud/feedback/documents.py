@@ -6,18 +6,17 @@ Times are Unix seconds by the region's clock unless they say "captured", which i
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from cloud.document import Actor, DeviceName, Document
 from shared.bundle.manifest import Name, Sha256, Share, Version
 from shared.plain_text import PLAIN
 
 SampleName = Annotated[
     str, StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 ]
-DeviceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 SiteName = Annotated[str, StringConstraints(max_length=63, pattern=PLAIN)]
 """The device's label `site` in the fleet; empty: it has none."""
-Actor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Words = Annotated[str, StringConstraints(max_length=500)]
 Comment = Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)]
 """What somebody sends."""
@@ -31,12 +30,6 @@ class Source(StrEnum):
     PERSON = "person"
     CLOUD = "cloud"
     EDGE = "edge"
-
-
-class Document(BaseModel):
-    """Unknown members are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Label(Document):

@@ -6,7 +6,8 @@ from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from cloud.fleet.documents import DeviceName, Document, Labels
+from cloud.document import DeviceName, Document
+from cloud.fleet.documents import Labels
 from shared.config import in_words
 from shared.errors import Malformed
 

@@ -5,29 +5,22 @@ Sizes are in bytes, times in Unix seconds by the region's clock.
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
+from cloud.document import Actor, DeviceName, Document
 from shared.bundle.manifest import Name, Sha256, Version
 from shared.fleet.desired import DesiredModel, DesiredProfile
 from shared.fleet.document import RolloutId
 from shared.fleet.profile import ProfileSettings
 from shared.fleet.reported import ReportedInventory, ReportedModel, ReportedProfile
 
-DeviceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 LabelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9._-]{0,62}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Labels = Annotated[dict[LabelName, LabelValue], Field(max_length=32)]
 SelectorText = Annotated[str, StringConstraints(max_length=500)]
-Actor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 GroupName = Name
 EVERYBODY = "all"
 """The group of every device that no other group takes."""
-
-
-class Document(BaseModel):
-    """Unknown members are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Certificate(Document):

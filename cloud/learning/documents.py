@@ -5,7 +5,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from cloud.feedback.documents import DataSetSpec, Document
+from cloud.document import Document
+from cloud.feedback.documents import DataSetSpec
 from cloud.training.documents import FINE_TUNING, REPLAY_ROWS, Fitting, JobId
 from shared.bundle.manifest import Name, Sha256, Share, Version
 from shared.plain_text import PLAIN

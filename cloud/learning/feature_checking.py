@@ -24,7 +24,7 @@ from shared.confidence import softmax
 from shared.config import Count, Positive, Section
 from shared.engines.engine import OpenOptions
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
-from shared.errors import Conflict, HybridgeError, Unknown
+from shared.errors import Conflict, HybridgeError, Unavailable, Unknown
 from shared.ids import SampleId
 from shared.wire.envelope import Payload
 from shared.wire.pixels import Decoder
@@ -37,6 +37,8 @@ class FeatureChecks(Section):
 
     every_s: Positive = 6 * 3600.0
     """Between two checks of a model. Default: four a day, each of a second."""
+    again_s: Positive = 300.0
+    """After one that could not be made because somebody was away."""
     samples: Annotated[Count, Field(le=256)] = 32
     """The newest of each model; one question to the worker."""
     looked_at: Annotated[Count, Field(le=100_000)] = 2000
@@ -107,11 +109,12 @@ class FeatureChecking:
     async def run(self) -> None:
         """Until cancelled: the cloud model of each loop, every `every_s`."""
         while True:
+            pause_s = self._settings.every_s
             try:
                 loops = await asyncio.to_thread(self._store.loops)
             except HybridgeError as error:
                 log.warning("feature_check_blind", extra={"why": str(error)[:300]})
-                loops = []
+                loops, pause_s = [], self._settings.again_s
             for model in sorted({one.settings.teacher for one in loops}):
                 try:
                     await self.check(model)
@@ -121,7 +124,9 @@ class FeatureChecking:
                     log.warning(
                         "feature_check_failed", extra={"model": model, "why": str(error)[:500]}
                     )
-            await asyncio.sleep(self._settings.every_s)
+                    if isinstance(error, Unavailable):
+                        pause_s = self._settings.again_s
+            await asyncio.sleep(min(pause_s, self._settings.every_s))
 
     def _newest(self, model: str) -> list[FeedbackSample]:
         settings = self._settings

@@ -119,7 +119,7 @@ class LearningService:
             SampleHand(
                 feedback, FleetGroups(config.fleet).devices, config.loops.labels_read_max, now
             ),
-            JobHand(queue, tracking, learning), versions, RolloutHand(config.fleet),
+            JobHand(queue, tracking, learning, store), versions, RolloutHand(config.fleet),
         )  # fmt: skip
         changes = Changes()
         driver = LoopDriver(store, hands, config.loops, changes, metrics, now)

@@ -6,12 +6,12 @@ Sizes are in bytes, times in Unix seconds by the home's clock, hashes SHA-256 in
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints
 
+from cloud.document import Actor, Document
 from shared.bundle.manifest import Backbone, Name, Sha256, Version
 
 Text = Annotated[str, StringConstraints(max_length=2000)]
-Actor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 EngineName = Literal["onnxruntime", "openvino", "tensorrt"]
 Bytes = Annotated[int, Field(ge=0, le=2**40)]
 
@@ -25,12 +25,6 @@ class State(StrEnum):
     RELEASED = "released"
     RETIRED = "retired"
     REJECTED = "rejected"
-
-
-class Document(BaseModel):
-    """Unknown members are refused: what is in the log is what was meant."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Gate(Document):

@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from cloud.fleet.documents import Actor, DeviceName, Document, GroupName, SelectorText
+from cloud.document import Actor, DeviceName, Document
+from cloud.fleet.documents import GroupName, SelectorText
 from shared.bundle.manifest import Name, Sha256, Share, Version
 from shared.fleet.document import RolloutId
 from shared.fleet.profile import TimeSpan

@@ -78,6 +78,8 @@ def _camera_fault(x: Tensor, u: Tensor, g: Generator) -> Tensor:
 _BAD_DAYS = (_rotate, _blur, _noise, _brightness, _contrast, _coarse, _camera_fault)
 KINDS = ("rotate", "blur", "noise", "brightness", "contrast", "coarse", "camera fault")
 """Their names, in order."""
+STRENGTHS = 4
+"""Equal parts of a kind's range that `bad_day` can be told apart: of a rotation, from left to right."""
 
 
 def coarsen(x: Tensor, g: Generator, share: float) -> Tensor:
@@ -91,17 +93,20 @@ def coarsen(x: Tensor, g: Generator, share: float) -> Tensor:
 def bad_day(x: Tensor, g: Generator, share: float, odds: Tensor | None = None) -> Tensor:
     """Give `share` of the images one random shift of random strength; round to whole levels.
 
-    `odds` [kinds], in the order of `KINDS`, sum to 1: how often it is which; None: all alike.
+    `odds` [kinds, STRENGTHS], in the order of `KINDS` and from the least strength to the greatest, sum
+    to 1: how often it is which; None: all alike.
     """
     if share == 0:
         return x
     x = x.clone()
     drawn = torch.rand(len(x), generator=g)
+    strength = torch.rand(len(x), generator=g)
     if odds is None:
         kind = (drawn * len(_BAD_DAYS) / share).long()
     else:
-        kind = torch.bucketize(drawn, odds.cumsum(0) * share, right=True)
-    strength = torch.rand(len(x), generator=g)
+        cell = torch.bucketize(drawn, odds.flatten().cumsum(0) * share, right=True)
+        kind = cell // STRENGTHS
+        strength = (cell % STRENGTHS + strength) / STRENGTHS
     for number, apply in enumerate(_BAD_DAYS):
         chosen = kind == number
         if chosen.any():

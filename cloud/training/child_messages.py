@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
-from cloud.training.documents import Document, MetricName, Recipe
+from cloud.document import Document
+from cloud.training.documents import MetricName, Recipe
 from shared.bundle.manifest import Name, Share, Version
 from shared.plain_text import plain
 

@@ -6,12 +6,12 @@ Times are Unix seconds by the region's clock.
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
+from cloud.document import Actor, Document
 from shared.bundle.manifest import Name, Sha256, Share, Version
 from shared.plain_text import PLAIN
 
-Actor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 TeamName = Name
 JobId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}$")]
 MetricName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.]{0,63}$")]
@@ -22,12 +22,6 @@ BundleRef = Annotated[
 BaseName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 """Labelled base data that a worker has: `fashion-mnist`, or one of its `base_data` folder."""
 NetworkName = Literal["edge-net", "cloud-net"]
-
-
-class Document(BaseModel):
-    """Unknown members are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Fitting(Document):
@@ -75,7 +69,7 @@ class Distill(_Recipe):
 
 
 FINE_TUNING: Final = Fitting(
-    epochs=4, batch=64, optimizer="adamw", learning_rate=0.004, weight_decay=0.01
+    epochs=16, batch=64, optimizer="adamw", learning_rate=0.004, weight_decay=0.01
 )
 """As ADR 19 measured it."""
 
@@ -92,12 +86,12 @@ class FineTune(_Recipe):
     """The cloud model that thresholds are set against; None: it is taken for right on all base data."""
     base: BaseName
     fitting: Fitting = FINE_TUNING
-    field_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
+    field_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 500
     """Of the feedback in each epoch, others each time, where there are more."""
     replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS
     """Of base data beside it, others each time, with the student's own soft labels, so that what was
     known is not forgotten."""
-    imitate: Share = 0.25
+    imitate: Share = 0.16
     """Share of the replay's images that are given what seems to have happened to the field's: the
     kinds of `cloud/training/augment.py` that the feedback looks like."""
     temperature: Annotated[float, Field(gt=0, le=100)] = 3.0

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cloud.feedback.documents import Comment, DataSetVersion, Document, FeedbackSample
+from cloud.document import Document
+from cloud.feedback.documents import Comment, DataSetVersion, FeedbackSample
 
 
 class SampleList(Document):

@@ -4,10 +4,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from cloud.document import DeviceName, Document
 from cloud.fleet.documents import (
     Device,
-    DeviceName,
-    Document,
     EnrolmentToken,
     FleetEvent,
     Group,

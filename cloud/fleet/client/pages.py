@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from cloud.fleet.documents import Device, DeviceName, EnrolmentToken
+from cloud.document import DeviceName
+from cloud.fleet.documents import Device, EnrolmentToken
 from cloud.rollouts.documents import DeviceInRollout
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from cloud.feedback.documents import Document
+from cloud.document import Document
 from cloud.learning.documents import Cycle, FeatureCheck, Loop
 from cloud.training.documents import JobState
 from shared.plain_text import PLAIN

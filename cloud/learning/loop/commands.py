@@ -9,7 +9,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from cloud.feedback.documents import DataSetSpec, Document
+from cloud.document import Document
+from cloud.feedback.documents import DataSetSpec
 from cloud.fleet.documents import EVERYBODY, GroupName
 from cloud.learning.documents import Words
 from cloud.training.documents import JobId, JobSpec

@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from cloud.feedback.documents import DataSetSpec, Document, Moment
+from cloud.document import Document
+from cloud.feedback.documents import DataSetSpec, Moment
 from cloud.learning.documents import ENDS, Arrow, Cycle, LoopSettings, Phase, TriggerKind, Words
 from cloud.learning.loop.commands import Command
 from shared.bundle.manifest import Version

@@ -3,17 +3,12 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
+from cloud.document import Document
 from shared.bundle.manifest import Name, Share, Version
 
 Words = Annotated[str, StringConstraints(max_length=1000)]
-
-
-class Document(BaseModel):
-    """Unknown members are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Scope(Document):

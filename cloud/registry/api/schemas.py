@@ -4,12 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, ConfigDict, FailFast, Field
 
+from cloud.document import Actor, Document
 from cloud.registry.documents import (
-    Actor,
     Bytes,
     DataSet,
     Delta,
-    Document,
     Entry,
     Evaluation,
     Gate,

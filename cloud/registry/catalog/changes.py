@@ -8,12 +8,11 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
+from cloud.document import Actor, Document
 from cloud.registry.catalog.chain import PROMOTED
 from cloud.registry.documents import (
-    Actor,
     DataSet,
     Delta,
-    Document,
     Entry,
     Gate,
     Hardware,

@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from cloud.registry.documents import Document, Evaluation, Hardware, Metrics
+from cloud.document import Document
+from cloud.registry.documents import Evaluation, Hardware, Metrics
 
 REFERENCE = "reference"  # the fp32 answers that a bundle carries, beside its variants
 

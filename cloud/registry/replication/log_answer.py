@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from cloud.registry.documents import Document, Entry, Head
+from cloud.document import Document
+from cloud.registry.documents import Entry, Head
 
 Signature = Annotated[str, StringConstraints(max_length=4000)]
 """Of a head, as `cloud/registry/trust/heads.py` writes it."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from cloud.registry.documents import Document
+from cloud.document import Document
 
 RegionState = Literal[
     "home", "unsure",  # a home that reached none of its peers yet

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from cloud.registry.documents import Document
+from cloud.document import Document
 from cloud.registry.replication.settings import BaseUrl
 from shared.config import in_words
 from shared.disk import write_whole

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cloud.registry.documents import Document, Head
+from cloud.document import Document
+from cloud.registry.documents import Head
 from cloud.registry.replication.log_answer import LogAnswer, Signature
 from cloud.registry.replication.trusted_root import TrustedRoot
 from cloud.registry.trust.heads import verify_head

@@ -6,12 +6,12 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Row, Table, delete, func, select
 
+from cloud.document import Document
 from cloud.registry.catalog.changes import DataSetAdded, DeltaAdded, TrustPublished
 from cloud.registry.catalog.project import Row as Projected
 from cloud.registry.documents import (
     DataSet,
     Delta,
-    Document,
     Entry,
     Evaluation,
     Model,

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar, assert_never
 from sqlalchemy import Connection, Table, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from cloud.document import Document
 from cloud.registry.catalog.bounds import is_id, is_name, is_role, is_sha256, is_version, rank
 from cloud.registry.catalog.chain import EMPTY, canonical, head_of
 from cloud.registry.catalog.changes import DataSetAdded, DeltaAdded, TrustPublished
@@ -14,7 +15,6 @@ from cloud.registry.catalog.project import Row as Projected
 from cloud.registry.documents import (
     DataSet,
     Delta,
-    Document,
     Entry,
     Evaluation,
     Head,

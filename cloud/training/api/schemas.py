@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from cloud.training.documents import Document, Job, JobId, LogLine, Point, Quota, WorkerState
+from cloud.document import Document
+from cloud.training.documents import Job, JobId, LogLine, Point, Quota, WorkerState
 from shared.plain_text import PLAIN
 
 Comment = Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)]

@@ -102,14 +102,14 @@ def as_batch(rows: Rows) -> Batch:
 
 
 def loss_of(
-    *, temperature: float, bad_day_share: float, odds: tuple[float, ...] | None = None
+    *, temperature: float, bad_day_share: float, odds: NDArray[np.float32] | None = None
 ) -> Loss:
     """Cross entropy and the divergence from soft labels at `temperature`, mean over the batch.
 
-    `bad_day_share` of the base data's images get a random shift, of kinds by `odds` (`augment.bad_day`);
+    `bad_day_share` of the base data's images get a random shift, of kinds and strengths by `odds` (`augment.bad_day`);
     what came from the field has had its own. Half of all images are mirrored.
     """
-    kinds = None if odds is None else torch.tensor(odds)
+    drawn = None if odds is None else torch.from_numpy(odds)
 
     def loss(model: nn.Module, batch: Batch, g: Generator) -> Tensor:
         images, labels, soft, soft_share, coarse, weight = batch
@@ -120,7 +120,7 @@ def loss_of(
         x = torch.where(from_field, (x + spread).clamp(0, 255), x)
         x, mirrored = augment.flip(x, g)
         if bad_day_share:
-            x = torch.where(from_field, x, augment.bad_day(x, g, bad_day_share, kinds))
+            x = torch.where(from_field, x, augment.bad_day(x, g, bad_day_share, drawn))
         logits = model(x).float()
         wanted = soft[torch.arange(len(x)), mirrored.long()]
         return (costs(logits, labels, wanted, soft_share, temperature) * weight).mean()

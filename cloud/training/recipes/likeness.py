@@ -1,9 +1,9 @@
 """What has happened to the images that came back: which of training's own bad days they look like.
 
-A linear model learns to tell base images with each kind of bad day apart, from how the student's own
-convolutions answer them; what it says of the field, averaged, are the kinds' odds. Base images with
-these, and with their true labels, then teach beside the feedback: a teacher's mistakes under the
-shift are not in them. That the averages of a classifier tell how a mixture is made up: Saerens et
+A linear model learns to tell base images with each kind of bad day and each strength of it apart, from
+how the student's own convolutions answer them; what it says of the field, averaged, are the odds.
+Base images with these, and with their true labels, then teach beside the feedback: a teacher's
+mistakes under the shift are not in them. That the averages of a classifier tell how a mixture is made up: Saerens et
 al. 2002 (Neural Computation 14), here without the correction that only exact shares would need.
 """
 
@@ -20,8 +20,11 @@ from cloud.training import augment
 from cloud.training.recipes.field import Field
 from cloud.training.recipes.starting import normalized
 
-EACH: Final = 400
-"""Base images of each kind, and as many of the field: odds within a few points in a second."""
+EACH: Final = 200
+"""Base images of each kind and strength: odds within a few points, in three seconds."""
+SEEN: Final = 400
+"""Of the field."""
+_KINDS: Final = [n for n, kind in enumerate(augment.KINDS) if kind != "coarse"]
 _STEPS, _RATE, _DECAY = 150, 0.05, 1e-3
 _BATCH = 200
 
@@ -30,11 +33,12 @@ _BATCH = 200
 class Likeness:
     ordinary: float
     """Share of the field that looks like base data as it is."""
-    odds: tuple[float, ...]
-    """Of each kind of `augment.KINDS` among the rest; they sum to 1."""
+    odds: NDArray[np.float32]
+    """[kinds, strengths], as `augment.bad_day` takes them: of the rest. They sum to 1; all of it has
+    sixteen levels, so "coarse" has none."""
 
     def __str__(self) -> str:
-        kinds = sorted(zip(self.odds, augment.KINDS, strict=True), reverse=True)
+        kinds = sorted(zip(self.odds.sum(1), augment.KINDS, strict=True), reverse=True)
         said = ", ".join(f"{kind} {share:.0%}" for share, kind in kinds[:3])
         return f"{self.ordinary:.0%} of the field looks as base data does; the rest like {said}"
 
@@ -42,27 +46,31 @@ class Likeness:
 def likeness(network: nn.Module, base: NDArray[np.uint8], field: Field, seed: int) -> Likeness:
     """`base` [N, H, W] are images of base data. Deterministic for a seed and a number of threads."""
     rng, g = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
-    images = torch.from_numpy(base[rng.permutation(len(base))[:EACH]].copy()).float()
-    kinds = len(augment.KINDS)
-    shifted = [images] + [
-        augment.bad_day(images, g, 1.0, f.one_hot(torch.tensor(kind), kinds).float())
-        for kind in range(kinds)
-    ]
+    drawn = rng.permutation(len(base))[: EACH * augment.STRENGTHS]
+    images = torch.from_numpy(base[drawn].copy()).float()
+    cells = [(kind, n) for kind in _KINDS for n in range(augment.STRENGTHS)]
+    shifted = [images]  # as many as of all strengths of one kind
+    shifted += [augment.bad_day(images[:EACH], g, 1.0, _only(*cell)) for cell in cells]
     # What came back has sixteen levels, whatever else has happened to it.
     coarse = [augment.coarsen(one, g, 1.0) for one in shifted]
     known = torch.cat([_answers(network, one) for one in coarse])
-    labels = torch.arange(kinds + 1).repeat_interleave(len(images))
-    chosen = rng.choice(len(field), EACH, p=field.weights / field.weights.sum())
+    labels = torch.cat([torch.full((len(one),), n) for n, one in enumerate(shifted)])
+    chosen = rng.choice(len(field), SEEN, p=field.weights / field.weights.sum())
     seen = _answers(network, torch.from_numpy(field.images[chosen]).float())
     mean, spread = known.mean(0), known.std(0) + 1e-6
     linear = _fitted((known - mean) / spread, labels)
     with torch.no_grad():
         shares = f.softmax(linear((seen - mean) / spread), 1).mean(0)
-    ordinary = float(shares[0] + shares[1 + augment.KINDS.index("coarse")])
-    rest = shares[1:].clone()
-    rest[augment.KINDS.index("coarse")] = 0
-    rest = rest / rest.sum()
-    return Likeness(ordinary, tuple(map(float, rest)))
+    odds = np.zeros((len(augment.KINDS), augment.STRENGTHS), np.float32)
+    for (kind, n), share in zip(cells, shares[1:], strict=True):
+        odds[kind, n] = share
+    return Likeness(float(shares[0]), odds / odds.sum())
+
+
+def _only(kind: int, strength: int) -> Tensor:
+    odds = torch.zeros(len(augment.KINDS), augment.STRENGTHS)
+    odds[kind, strength] = 1
+    return odds
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from cloud.feedback.database import FeedbackDatabase
 from cloud.feedback.documents import SampleQuery
+from cloud.learning.documents import LoopSettings
 from cloud.learning.feature_check import Checked, check
 from cloud.learning.feature_checking import FeatureChecking, FeatureChecks
 from cloud.learning.metrics import LearningMetrics
@@ -123,6 +124,14 @@ def checking(here: World, loops: LoopStore, tmp_path: Path) -> Iterator[FeatureC
     wire.close()
 
 
+def replaced(checking: FeatureChecking, served: Served, settings: FeatureChecks) -> FeatureChecking:
+    """The same, that asks `served`."""
+    return FeatureChecking(
+        checking._store, checking._feedback, checking._wire, checking._models, served, settings,
+        checking._metrics, checking._now,
+    )  # fmt: skip
+
+
 def write(here: World, count: int, *, temperature: float) -> None:
     """Samples with the answers that the tiny cloud model gives, of labels 0 to 2 by turns."""
     images = np.stack([sure_image(number % 3) for number in range(count)])
@@ -166,6 +175,43 @@ def test_answers_of_another_graph_are_found(here: World, checking: FeatureChecki
     ))  # fmt: skip
     found = asyncio.run(checking.check("tiny-cloud"))
     assert (found.agrees, found.inputs_differ, found.answers_differ) == (False, 0, 4)
+
+
+class ComesBack(Served):
+    """A worker that is away when it is asked first, and has no answer of its own."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answered = asyncio.Event()
+
+    async def probabilities(
+        self, model: str, version: str, batch: NDArray[np.generic]
+    ) -> NDArray[np.float32]:
+        self.asked += 1
+        if self.asked == 1:
+            raise Disconnected("nobody listens")
+        self.answered.set()
+        return softmax(tiny_logits(batch.astype(np.uint8)), 1.0)
+
+
+def test_a_check_that_met_nobody_is_made_again_soon(
+    here: World, checking: FeatureChecking, loops: LoopStore
+) -> None:
+    loops.put(LoopSettings(model="tiny-edge", teacher="tiny-cloud"), None, 1.0)
+    write(here, 8, temperature=1.0)
+    served = ComesBack()
+    again = replaced(checking, served, FeatureChecks(samples=8, every_s=3600.0, again_s=0.01))
+
+    async def main() -> None:
+        running = asyncio.create_task(again.run())
+        async with asyncio.timeout(30):
+            await served.answered.wait()
+            async with again._one:  # that check has ended
+                running.cancel()
+
+    asyncio.run(main())
+    assert len(loops.checks()) == 1
+    assert served.asked == 2
 
 
 def test_without_samples_there_is_nothing_to_check(checking: FeatureChecking) -> None:

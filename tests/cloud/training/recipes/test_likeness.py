@@ -15,7 +15,8 @@ MODELS = Path(__file__).parents[4] / "models"
 IMAGES = np.load(MODELS / "fashion-mnist-test-2000.npz")["images"]
 
 
-def like(images: np.ndarray) -> "tuple[float, dict[str, float]]":
+def like(images: np.ndarray) -> "tuple[float, dict[str, np.ndarray]]":
+    """How much is ordinary, and the odds of each strength by kind."""
     from cloud.training import augment
     from cloud.training.recipes import starting
     from cloud.training.recipes.likeness import likeness
@@ -28,20 +29,24 @@ def like(images: np.ndarray) -> "tuple[float, dict[str, float]]":
         np.ones(count, np.uint8), np.ones(count),
     )  # fmt: skip
     found = likeness(network, IMAGES[:1_000], field, 0)
+    assert found.odds.sum() == pytest.approx(1)
     return found.ordinary, dict(zip(augment.KINDS, found.odds, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("kind", "found"),
-    [("rotate 20 deg", "rotate"), ("blur 1.0", "blur"), ("noise 30", "noise"),
-     ("brightness +60", "brightness"), ("contrast x 0.4", "contrast"),
-     ("camera fault", "camera fault")],
+    ("kind", "found", "strengths"),
+    # A rotation by 20 of -25 to 25 degrees, a blur of 1.0 of 0.3 to 1.2 pixels, 60 levels of -75 to 75,
+    # noise of 30 of 0 to 40, 0.4 of 0.3 to 1; a camera fault is of several things.
+    [("rotate 20 deg", "rotate", [3]), ("blur 1.0", "blur", [2, 3]), ("noise 30", "noise", [2, 3]),
+     ("brightness +60", "brightness", [3]), ("contrast x 0.4", "contrast", [0, 1]),
+     ("camera fault", "camera fault", [0, 1, 2, 3])],
 )  # fmt: skip
-def test_each_shift_is_found(kind: str, found: str) -> None:
+def test_each_shift_is_found_and_how_strong_it_is(
+    kind: str, found: str, strengths: list[int]
+) -> None:
     ordinary, odds = like(shift(IMAGES[1_000:], kind))
     assert ordinary < 0.2
-    assert odds[found] > 0.7
-    assert sum(odds.values()) == pytest.approx(1)
+    assert odds[found][strengths].sum() > 0.7
 
 
 def test_clean_images_are_ordinary() -> None:

@@ -37,6 +37,9 @@ def drift(
     samples: Annotated[
         int, typer.Option(min=200, help="That must have come back before a model is trained.")
     ] = 800,
+    epochs: Annotated[
+        int, typer.Option(min=1, max=100, help="Of the training; a loop's own default is 16.")
+    ] = 4,
     keep: Annotated[
         Path | None, typer.Option(help="Keep configurations, logs and state here.")
     ] = None,
@@ -66,6 +69,7 @@ def drift(
             shift,
             rate,
             samples,
+            epochs,
         )
         try:
             row = asyncio.run(_run(plan, output))

@@ -15,6 +15,7 @@ from cloud.demo.drift.story import Happened, story
 from cloud.demo.drift.verdict import Row
 from cloud.demo.processes import while_running
 from cloud.learning.documents import Phase
+from cloud.training.documents import FINE_TUNING
 from shared.bundle.reader import Bundle, open_bundle
 from shared.engines.engine import OpenOptions
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
@@ -35,6 +36,8 @@ class Plan:
     """Frames of each camera."""
     samples_min: int
     """Samples that must have come back before a data set is made."""
+    epochs: int = FINE_TUNING.epochs
+    """Of the training job."""
 
 
 async def run(plan: Plan, say: Say) -> Row:
@@ -53,7 +56,7 @@ async def run(plan: Plan, say: Say) -> Row:
         cameras(there, plan.edge, frames, plan.rate_per_s) as running,
     ):
         say(f"{len(running.agents)} cameras; {' and '.join(DRIFTING)} will see: {plan.kind}")
-        telling = story(there, running, person, plan.samples_min, say)
+        telling = story(there, running, person, plan.samples_min, plan.epochs, say)
         happened = await while_running(telling, [*there.processes, *running.agents.values()])
     return _row(seen, before, happened)
 

@@ -22,6 +22,7 @@ from cloud.learning.documents import (
     Triggers,
 )
 from cloud.monitoring.drift.documents import Alarm, Kind
+from cloud.training.documents import FINE_TUNING
 from shared.errors import DeadlineMissed
 
 HOLDOUT: Final = 0.1
@@ -48,14 +49,19 @@ class Happened:
 
 
 async def story(
-    region: Region, cameras: Cameras, person: Person, samples_min: int, say: Callable[[str], None]
+    region: Region,
+    cameras: Cameras,
+    person: Person,
+    samples_min: int,
+    epochs: int,
+    say: Callable[[str], None],
 ) -> Happened:
     """From the moment on at which cameras run. `samples_min`: before a cycle takes its data set.
 
     Raises `DeadlineMissed` for what does not come.
     """
     async with FleetClient([region.fleet]) as fleet, LearningClient([region.learning]) as learning:
-        await learning.loops.put(_loop(samples_min), 0)
+        await learning.loops.put(_loop(samples_min, epochs), 0)
         alarm, drifted = await _alarm(fleet, cameras)
         say(f"alarm after {drifted} samples of the group: {alarm.words}")
         say(f"  {alarm.runbook}")
@@ -70,11 +76,12 @@ async def story(
     return Happened(alarm, drifted, cycle, taken_s, person.labelled, versions, bundle, rows)
 
 
-def _loop(samples_min: int) -> LoopSettings:
+def _loop(samples_min: int, epochs: int) -> LoopSettings:
     """Asks nobody but for labels: by default a person approves and releases."""
     return LoopSettings(
         model=EDGE, teacher=CLOUD, group=GROUP,
         triggers=Triggers(samples_min=samples_min, pause_s=3600.0),
+        fitting=FINE_TUNING.model_copy(update={"epochs": epochs}),
         teacher_gate=Teacher(labelled_min=50), acceptance=Acceptance(clean_loss_max=CLEAN_LOSS_MAX),
         asks=frozenset(), rollout_stages="fast", watch_s=2.0,
     )  # fmt: skip

@@ -38,7 +38,7 @@ def drift(
         int, typer.Option(min=200, help="That must have come back before a model is trained.")
     ] = 800,
     epochs: Annotated[
-        int, typer.Option(min=1, max=100, help="Of the training; a loop's own default is 16.")
+        int, typer.Option(min=1, max=100, help="Of the training; a loop's own default is 12.")
     ] = 4,
     keep: Annotated[
         Path | None, typer.Option(help="Keep configurations, logs and state here.")

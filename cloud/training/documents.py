@@ -69,7 +69,7 @@ class Distill(_Recipe):
 
 
 FINE_TUNING: Final = Fitting(
-    epochs=16, batch=64, optimizer="adamw", learning_rate=0.004, weight_decay=0.01
+    epochs=12, batch=64, optimizer="adamw", learning_rate=0.004, weight_decay=0.01
 )
 """As ADR 19 measured it."""
 
@@ -91,9 +91,10 @@ class FineTune(_Recipe):
     replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS
     """Of base data beside it, others each time, with the student's own soft labels, so that what was
     known is not forgotten."""
-    imitate: Share = 0.16
-    """Share of the replay's images that are given what seems to have happened to the field's: the
-    kinds of `cloud/training/augment.py` that the feedback looks like."""
+    imitate: Share = 0.18
+    """Share of the replay's images at most that are given what seems to have happened to the field's:
+    the kinds of `cloud/training/augment.py` that the feedback looks like, and how strong they are.
+    Less of it where much of the feedback looks ordinary, down to half where the shift is heavy."""
     temperature: Annotated[float, Field(gt=0, le=100)] = 3.0
     soft_share: Share = 0.7
 

@@ -19,7 +19,7 @@ from cloud.training.shifts import SHIFTS
 from simulations.drift_loop.plot import draw
 from simulations.drift_loop.table import table, written
 
-REFUSED = "rotate 20 deg"
+REFUSED = "noise 30"
 """Under which a cloud model that was not hardened is worse than the edge's."""
 
 

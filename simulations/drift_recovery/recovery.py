@@ -18,7 +18,7 @@ from simulations.drift_recovery.job import fine_tuned
 from simulations.drift_recovery.stream import sent
 from simulations.drift_recovery.trials import Trial
 
-STREAM: Final = 5_000
+STREAM: Final = 3_000
 """Of the test images the first so many are seen by devices; the others are measured on."""
 
 

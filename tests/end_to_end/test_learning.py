@@ -27,7 +27,7 @@ def test_cameras_that_drift_get_a_version_that_knows_what_they_see(tmp_path: Pat
 @pytest.mark.slow
 def test_a_teacher_that_is_worse_than_the_edge_teaches_nobody(tmp_path: Path):
     teacher = MODELS / "fashion-cloud-plain"
-    plan = Plan(MODELS / "fashion-edge", teacher, tmp_path, "rotate 20 deg", 25.0, 800)
+    plan = Plan(MODELS / "fashion-edge", teacher, tmp_path, "noise 30", 25.0, 800)
     row = asyncio.run(run(plan, lambda _: None))
     assert "refused" in row.why
     assert row.after == row.before

@@ -19,7 +19,7 @@ from cloud.training.recipes.ending import as_candidate
 from cloud.training.recipes.field import Field, train_and_holdout
 from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of
 from cloud.training.recipes.learning_rows import Rows
-from cloud.training.recipes.likeness import likeness
+from cloud.training.recipes.likeness import Likeness, likeness
 from cloud.training.recipes.loop import FitTask, Loss, fit
 from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
@@ -104,8 +104,15 @@ def _loss(recipe: FineTune, network: nn.Module, base: BaseData, train: Field, ou
     out.said(str(alike))
     return learning_rows.loss_of(
         temperature=recipe.temperature, odds=alike.odds,
-        bad_day_share=max(recipe.imitate * (1 - alike.ordinary), recipe.fitting.augment),
+        bad_day_share=max(imitated(recipe.imitate, alike), recipe.fitting.augment),
     )  # fmt: skip
+
+
+def imitated(most: float, alike: Likeness) -> float:
+    """Share of the replay. A little of a heavy shift regains most of what it cost, and clean images pay
+    for more of it; what a light one cost takes more.
+    """
+    return most * (1 - alike.ordinary) * (1 - alike.changed / 2)
 
 
 def _turns(learnt: Rows, recipe: FineTune) -> Turns:

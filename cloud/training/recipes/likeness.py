@@ -33,6 +33,8 @@ _BATCH = 200
 class Likeness:
     ordinary: float
     """Share of the field that looks like base data as it is."""
+    changed: float
+    """Share of base images whose answer is another when it has happened to them."""
     odds: NDArray[np.float32]
     """[kinds, strengths], as `augment.bad_day` takes them: of the rest. They sum to 1; all of it has
     sixteen levels, so "coarse" has none."""
@@ -40,7 +42,10 @@ class Likeness:
     def __str__(self) -> str:
         kinds = sorted(zip(self.odds.sum(1), augment.KINDS, strict=True), reverse=True)
         said = ", ".join(f"{kind} {share:.0%}" for share, kind in kinds[:3])
-        return f"{self.ordinary:.0%} of the field looks as base data does; the rest like {said}"
+        return (
+            f"{self.ordinary:.0%} of the field looks as base data does; the rest like {said}, under "
+            f"which {self.changed:.0%} of base data gets another answer"
+        )
 
 
 def likeness(network: nn.Module, base: NDArray[np.uint8], field: Field, seed: int) -> Likeness:
@@ -64,13 +69,23 @@ def likeness(network: nn.Module, base: NDArray[np.uint8], field: Field, seed: in
     odds = np.zeros((len(augment.KINDS), augment.STRENGTHS), np.float32)
     for (kind, n), share in zip(cells, shares[1:], strict=True):
         odds[kind, n] = share
-    return Likeness(float(shares[0]), odds / odds.sum())
+    odds /= odds.sum()
+    changed = augment.bad_day(images, g, 1.0, torch.from_numpy(odds))
+    differ = _winners(network, images) != _winners(network, changed)
+    return Likeness(float(shares[0]), float(differ.float().mean()), odds)
 
 
 def _only(kind: int, strength: int) -> Tensor:
     odds = torch.zeros(len(augment.KINDS), augment.STRENGTHS)
     odds[kind, strength] = 1
     return odds
+
+
+@torch.no_grad()
+def _winners(network: nn.Module, images: Tensor) -> Tensor:
+    """[N]."""
+    network.eval()
+    return torch.cat([network(part).argmax(1) for part in images.split(_BATCH)])
 
 
 @torch.no_grad()

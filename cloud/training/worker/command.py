@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from cloud.training.worker.config import WorkerConfig
 
 NAME = "train-worker"
+_NICE = 10
+"""Of the worker itself: after everything else, and before its jobs, whose leases it renews."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,7 +43,16 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     set_up(config.log_level)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every plugin
+    _give_way(config)
     return run(lambda: _serve(config), "train_worker_not_started")
+
+
+def _give_way(config: "WorkerConfig") -> None:
+    """Its own beats, too, would be in the way of what is online: a few milliseconds each."""
+    if config.worker.cores:
+        os.sched_setaffinity(0, config.worker.cores)
+    if config.worker.gives_way:
+        os.nice(_NICE)
 
 
 async def _serve(config: "WorkerConfig") -> bool:

@@ -2,10 +2,11 @@
 
 Server and load generator have the first core, the job all others, as docs/training.md advises for one
 machine; `--cpus` and `--worker` ask for something else, and then nothing is bound that they do not
-bind. Exit code 1 where the job costs more than a tenth. Under three minutes. One continuous open loop;
-the job is held (SIGSTOP) while the traffic is alone. Who begins changes with each pair, and the median
-over pairs of the ratio counts. `--variants` tries ways to keep the job apart, one row each, about a
-minute each; exit code 1 where none holds. Worth something only on a machine that does nothing else.
+bind. Exit code 1 where the job costs more than a tenth. Four minutes. One continuous open loop; the
+job is held (SIGSTOP) in every other of many short stretches, so that both sides see the same minutes of a
+noisy machine; who begins changes with each pair. All requests of a side make its p99. `--variants`
+tries ways to keep the job apart, one row each, about a minute each; exit code 1 where none holds. Worth
+something only on a machine that does nothing else.
 """
 
 import argparse
@@ -19,16 +20,15 @@ from typing import Final
 
 from cloud.capacity.load.arrivals import Stretch
 from cloud.capacity.load.generator import Running
-from cloud.capacity.load.outcomes import phase
 from simulations.serve_bench import generator
 from simulations.serve_bench.ours import ours_running, with_api_key
 from simulations.serve_bench.overload import BUNDLE, CONFIG, fashion_request, pinned
 from simulations.training_bench.verdict import Row, order_of, row, table, told
 from simulations.training_bench.worker import training
 
-_SETTLE_S: Final = 1.0
-_PAIRS: Final = 8
-_PAIRS_OF_VARIANT: Final = 3
+_SETTLE_S: Final = 0.5
+_PAIRS: Final = 40
+_PAIRS_OF_VARIANT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--rate", type=float, default=200.0, help="online requests a second")
     parser.add_argument("--pairs", type=int, help=f"{_PAIRS}; of each variant {_PAIRS_OF_VARIANT}")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each stretch")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each stretch")
     parser.add_argument("--variants", action="store_true", help="try ways to keep the job apart")
     parser.add_argument("--cpus", type=int, help="threads of the job")
     parser.add_argument("--worker", default="", help="lines of [worker], as 'cores = [1]'")
@@ -118,11 +118,11 @@ def _measured(variant: Variant, folder: Path, asked: argparse.Namespace, pairs: 
             [Stretch(asked.rate, len(order) * each_s)], folder, prefix=variant.pinned, meanwhile=switch,
         )  # fmt: skip
         cores = (job.cpu_s() - before) / (pairs * each_s)
-    phases = [
-        phase(found, number * each_s + _SETTLE_S, (number + 1) * each_s)
+    stretches = [
+        found.between(number * each_s + _SETTLE_S, (number + 1) * each_s)
         for number in range(len(order))
     ]
-    return row(variant.name, job.kept_apart_by, order, phases, cores, variant.cpus)
+    return row(variant.name, job.kept_apart_by, order, stretches, cores, variant.cpus)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
 """What the stretches with and without training say: figures, ratio, and whether the target holds. Pure."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cloud.capacity.load.outcomes import Phase
+import numpy as np
+
+from cloud.capacity.load.outcomes import Outcomes
 
 TARGET: Final = 1.10
 """Of the online p99 beside training to the one alone."""
 REFUSED_RISE_MAX: Final = 0.001
 """Share of requests: a server that refuses what would take long keeps its p99 all the same."""
+BLOCKS: Final = 5
+"""Of neighbouring pairs, whose ratios show how steady the whole one is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Medians over stretches; shares over all requests."""
+    """Over all requests of all its stretches together: one stretch has a dozen above its p99."""
 
     p50_ms: float
     p99_ms: float
@@ -23,6 +26,7 @@ class Side:
     """And failed."""
     lag_p99_ms: float
     """What the load generator itself adds."""
+    requests: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ class Row:
     kept_apart_by: str
     alone: Side
     beside: Side
-    ratios: tuple[float, ...]
-    """Of p99, pair by pair; infinite where nobody was answered."""
+    blocks: tuple[float, ...]
+    """The ratio of each block."""
     cores: float
     """That the job had while it was let."""
     cpus: int
@@ -40,7 +44,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        return statistics.median(self.ratios)
+        return _ratio(self.alone, self.beside)
 
     @property
     def holds(self) -> bool:
@@ -59,18 +63,19 @@ def row(
     name: str,
     kept_apart_by: str,
     order: Sequence[bool],
-    phases: Sequence[Phase],
+    stretches: Sequence[Outcomes],
     cores: float,
     cpus: int,
 ) -> Row:
-    """`phases`: one for each of `order`, which is made of pairs."""
-    alone = [one for one, is_beside in zip(phases, order, strict=True) if not is_beside]
-    beside = [one for one, is_beside in zip(phases, order, strict=True) if is_beside]
-    ratios = tuple(
-        b.answered_p99_ms / a.answered_p99_ms if a.answered and b.answered else float("inf")
-        for a, b in zip(alone, beside, strict=True)
+    """`stretches`: one for each of `order`, which is made of pairs."""
+    alone = [one for one, is_beside in zip(stretches, order, strict=True) if not is_beside]
+    beside = [one for one, is_beside in zip(stretches, order, strict=True) if is_beside]
+    parts = [part for part in np.array_split(np.arange(len(alone)), BLOCKS) if len(part)]
+    blocks = tuple(
+        _ratio(_side([alone[at] for at in part]), _side([beside[at] for at in part]))
+        for part in parts
     )
-    return Row(name, kept_apart_by, _side(alone), _side(beside), ratios, cores, cpus)
+    return Row(name, kept_apart_by, _side(alone), _side(beside), blocks, cores, cpus)
 
 
 def told(found: Row) -> str:
@@ -78,13 +83,13 @@ def told(found: Row) -> str:
     lines = [
         f"{found.name}: kept apart by {found.kept_apart_by}",
         *(
-            f"  {name}: p50 {side.p50_ms:.2f} ms, p99 {side.p99_ms:.2f} ms, not answered "
-            f"{side.refused_share:.2%}, the generator late by {side.lag_p99_ms:.2f} ms (p99)"
+            f"  {name}: p50 {side.p50_ms:.2f} ms, p99 {side.p99_ms:.2f} ms of {side.requests:,} requests, "
+            f"not answered {side.refused_share:.2%}, the generator late by {side.lag_p99_ms:.2f} ms (p99)"
             for name, side in (("alone", found.alone), ("beside training", found.beside))
         ),
         f"  training had {found.cores:.2f} cores of {found.cpus} asked for",
-        f"  p99 beside / alone, pair by pair: {', '.join(f'{one:.2f}' for one in sorted(found.ratios))}",
-        f"  median ratio {found.ratio:.3f}, target <= {TARGET:.2f}: "
+        f"  p99 beside / alone, fifth by fifth: {', '.join(f'{one:.2f}' for one in found.blocks)}",
+        f"  ratio {found.ratio:.3f}, target <= {TARGET:.2f}: "
         + ("holds" if found.holds else "missed"),
     ]
     if found.ratio <= TARGET and not found.holds:
@@ -103,11 +108,17 @@ def table(rows: Sequence[Row]) -> str:
     )])  # fmt: skip
 
 
-def _side(phases: Sequence[Phase]) -> Side:
-    asked = sum(one.answered + one.refused + one.failed for one in phases)
+def _ratio(alone: Side, beside: Side) -> float:
+    """Infinite where nobody was answered."""
+    return beside.p99_ms / alone.p99_ms if alone.p99_ms and beside.p99_ms else float("inf")
+
+
+def _side(stretches: Sequence[Outcomes]) -> Side:
+    every = Outcomes.together(stretches)
+    took_ms = (every.done - every.due)[every.is_answered] * 1e3
+    lag_ms, asked = (every.noticed - every.due) * 1e3, len(every.due)
+    p50, p99 = (float(np.percentile(took_ms, at)) if len(took_ms) else 0.0 for at in (50, 99))
     return Side(
-        statistics.median(one.answered_p50_ms for one in phases),
-        statistics.median(one.answered_p99_ms for one in phases),
-        sum(one.refused + one.failed for one in phases) / asked if asked else 1.0,
-        statistics.median(one.lag_p99_ms for one in phases),
-    )
+        p50, p99, 1 - len(took_ms) / asked if asked else 1.0,
+        float(np.percentile(lag_ms, 99)) if asked else 0.0, asked,
+    )  # fmt: skip

@@ -42,7 +42,7 @@ dataset:
 demo: $(READY) ## the main job: broker, cloud worker, three agents, 2,000 real images, one table
 	$(BIN)/hybridge demo
 
-demo-drift: $(TRAIN_READY) dataset ## cameras drift; an alarm, a training job and a rollout mend it: three minutes
+demo-drift: $(TRAIN_READY) dataset ## cameras drift; an alarm, a training job and a rollout mend it: two minutes
 	$(BIN)/hybridge demo drift
 
 test: $(READY) test-packages ## the tests, some 25 minutes on 2 cores
@@ -76,7 +76,7 @@ bench-broker: $(READY) test-packages ## the embedded broker beside Mosquitto, th
 bench-drift: $(TRAIN_READY) dataset ## the whole loop under each of the six shifts, into README.md: half an hour
 	$(BIN)/python -m simulations.drift_loop --write README.md --plot docs/drift-recovery.svg
 
-bench-training: $(TRAIN_READY) dataset ## the online tier's p99 with and without a training job beside it: three minutes
+bench-training: $(TRAIN_READY) dataset ## the online tier's p99 with and without a training job beside it: four minutes
 	$(BIN)/python -m simulations.training_bench
 
 bench-fleet: $(READY) ## 2,000 connected devices on one control process, 100,000 on virtual time, into BENCHMARKS.md: two minutes

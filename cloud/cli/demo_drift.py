@@ -48,7 +48,8 @@ def drift(
     """Half of four cameras suffer a shift; a drift alarm, a training job and a rollout mend it.
 
     Registry, worker with its broker, fleet, learning, train worker and four agents, all real, on this
-    machine; needs the training packages (`make demo-drift` installs them) and two to four minutes.
+    machine; needs the training packages (`make demo-drift` installs them) and two minutes, more with more --samples or
+    --epochs.
 
     Exit codes: 0 all targets met, 1 one was missed, 2 wrong usage, 130 stopped.
     """

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from cloud.document import Document
 from cloud.feedback.documents import DataSetSpec
-from cloud.training.documents import FINE_TUNING, REPLAY_ROWS, Fitting, JobId
+from cloud.training.documents import REPLAY_ROWS, FineTuning, JobId
 from shared.bundle.manifest import Name, Sha256, Share, Version
 from shared.plain_text import PLAIN
 
@@ -91,7 +91,7 @@ class LoopSettings(Document):
     data: DataSetSpec | None = None
     """None: the model's samples since the last cycle, with a half-life of a week."""
     teacher_gate: Teacher = Teacher()
-    fitting: Fitting = FINE_TUNING
+    fitting: FineTuning = FineTuning()
     """As fine-tuning was measured with (`FineTune`)."""
     base: Name = "fashion-mnist"
     replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS

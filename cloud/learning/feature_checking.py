@@ -24,7 +24,7 @@ from shared.confidence import softmax
 from shared.config import Count, Positive, Section
 from shared.engines.engine import OpenOptions
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
-from shared.errors import Conflict, HybridgeError, Unavailable, Unknown
+from shared.errors import Conflict, HybridgeError, Unknown
 from shared.ids import SampleId
 from shared.wire.envelope import Payload
 from shared.wire.pixels import Decoder
@@ -38,13 +38,17 @@ class FeatureChecks(Section):
     every_s: Positive = 6 * 3600.0
     """Between two checks of a model. Default: four a day, each of a second."""
     again_s: Positive = 300.0
-    """After one that could not be made because somebody was away."""
+    """After one that could not be made: somebody was away, or there was no sample."""
     samples: Annotated[Count, Field(le=256)] = 32
     """The newest of each model; one question to the worker."""
     looked_at: Annotated[Count, Field(le=100_000)] = 2000
     """The newest samples among which those of a model are looked for."""
     difference_max: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Of a probability, between the fp32 graph and what is served. Default: int8 differs by 0.05."""
+
+
+class NothingYet(Unknown):
+    """No sample that the model answered is here."""
 
 
 class Samples(SamplePages, Protocol):
@@ -84,7 +88,7 @@ class FeatureChecking:
     async def check(self, model: str) -> FeatureCheck:
         """Of the cloud model's newest version that answered samples, now.
 
-        Raises `Unknown` where no sample of it is here, `Conflict` where its samples cannot be read.
+        Raises `NothingYet` where no sample of it is here, `Conflict` where its samples cannot be read.
         """
         async with self._one:
             samples = await asyncio.to_thread(self._newest, model)
@@ -107,26 +111,33 @@ class FeatureChecking:
         return found
 
     async def run(self) -> None:
-        """Until cancelled: the cloud model of each loop, every `every_s`."""
+        """Until cancelled: the cloud model of each loop, every `every_s`, or again after `again_s` where
+        it could not be checked.
+        """
+        due: dict[str, float] = {}
+        clock, settings = asyncio.get_running_loop(), self._settings
         while True:
-            pause_s = self._settings.every_s
             try:
                 loops = await asyncio.to_thread(self._store.loops)
             except HybridgeError as error:
                 log.warning("feature_check_blind", extra={"why": str(error)[:300]})
-                loops, pause_s = [], self._settings.again_s
+                loops = []
             for model in sorted({one.settings.teacher for one in loops}):
-                try:
-                    await self.check(model)
-                except Unknown:  # nothing to look at yet
-                    continue
-                except HybridgeError as error:
-                    log.warning(
-                        "feature_check_failed", extra={"model": model, "why": str(error)[:500]}
-                    )
-                    if isinstance(error, Unavailable):
-                        pause_s = self._settings.again_s
-            await asyncio.sleep(min(pause_s, self._settings.every_s))
+                if clock.time() >= due.get(model, 0.0):
+                    is_checked = await self._try(model)
+                    due[model] = clock.time() + (settings.every_s if is_checked else 0.0)
+            await asyncio.sleep(min(settings.again_s, settings.every_s))
+
+    async def _try(self, model: str) -> bool:
+        """Whether it was checked."""
+        try:
+            await self.check(model)
+        except NothingYet:
+            return False
+        except HybridgeError as error:
+            log.warning("feature_check_failed", extra={"model": model, "why": str(error)[:500]})
+            return False
+        return True
 
     def _newest(self, model: str) -> list[FeedbackSample]:
         settings = self._settings
@@ -136,7 +147,7 @@ class FeatureChecking:
         )  # fmt: skip
         newest = list(itertools.islice(found, settings.samples))
         if not newest:
-            raise Unknown(
+            raise NothingYet(
                 f"no sample that {model} answered is among the newest {settings.looked_at}"
             )
         return [one for one in newest if one.cloud_version == newest[0].cloud_version]

@@ -79,7 +79,7 @@ _BAD_DAYS = (_rotate, _blur, _noise, _brightness, _contrast, _coarse, _camera_fa
 KINDS = ("rotate", "blur", "noise", "brightness", "contrast", "coarse", "camera fault")
 """Their names, in order."""
 STRENGTHS = 4
-"""Equal parts of a kind's range that `bad_day` can be told apart: of a rotation, from left to right."""
+"""Equal parts of each kind's range, which the odds of `bad_day` tell apart."""
 
 
 def coarsen(x: Tensor, g: Generator, share: float) -> Tensor:
@@ -93,8 +93,8 @@ def coarsen(x: Tensor, g: Generator, share: float) -> Tensor:
 def bad_day(x: Tensor, g: Generator, share: float, odds: Tensor | None = None) -> Tensor:
     """Give `share` of the images one random shift of random strength; round to whole levels.
 
-    `odds` [kinds, STRENGTHS], in the order of `KINDS` and from the least strength to the greatest, sum
-    to 1: how often it is which; None: all alike.
+    `odds` [kinds, STRENGTHS], in the order of `KINDS` and by parts of each kind's range (a rotation from
+    left to right, contrast from the faintest image up), sum to 1; None: all alike.
     """
     if share == 0:
         return x

@@ -68,10 +68,14 @@ class Distill(_Recipe):
     soft_share: Share = 0.7
 
 
-FINE_TUNING: Final = Fitting(
-    epochs=12, batch=64, optimizer="adamw", learning_rate=0.004, weight_decay=0.01
-)
-"""As ADR 19 measured it."""
+class FineTuning(Fitting):
+    """Its defaults are those that ADR 19 measured."""
+
+    epochs: Annotated[int, Field(ge=1, le=1000)] = 12
+    batch: Annotated[int, Field(ge=2, le=4096)] = 64
+    optimizer: Literal["sgd", "adamw"] = "adamw"
+    learning_rate: Annotated[float, Field(gt=0, le=10)] = 0.004
+    weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
 
 
 REPLAY_ROWS: Final = 10_000
@@ -85,7 +89,7 @@ class FineTune(_Recipe):
     teacher: BundleRef | None = None
     """The cloud model that thresholds are set against; None: it is taken for right on all base data."""
     base: BaseName
-    fitting: Fitting = FINE_TUNING
+    fitting: FineTuning = FineTuning()  # type: ignore[mutable-override]  # frozen
     field_rows: Annotated[int, Field(ge=0, le=1_000_000)] = 500
     """Of the feedback in each epoch, others each time, where there are more."""
     replay_rows: Annotated[int, Field(ge=0, le=1_000_000)] = REPLAY_ROWS

@@ -16,6 +16,7 @@ from cloud.demo.drift.region import CLEAN_LOSS_MAX
 from cloud.demo.drift.run import Plan, run
 from cloud.demo.drift.verdict import Row, failures, mean_failure
 from cloud.training.shifts import SHIFTS
+from shared.errors import HybridgeError
 from simulations.drift_loop.plot import draw
 from simulations.drift_loop.table import table, written
 
@@ -35,14 +36,18 @@ def main() -> int:
     asked = parser.parse_args()
     rows, wrong = list[Row](), list[str]()
     for kind in asked.shifts:
-        rows.append(_run(asked.models, asked.models / "fashion-cloud", kind, asked))
-        wrong += failures(rows[-1], CLEAN_LOSS_MAX)
+        try:
+            rows.append(_run(asked.models, asked.models / "fashion-cloud", kind, asked))
+        except HybridgeError as error:  # the other shifts are worth half an hour all the same
+            wrong.append(f"{kind}: {error}")
+        else:
+            wrong += failures(rows[-1], CLEAN_LOSS_MAX)
     if len(rows) == len(SHIFTS):
         wrong += mean_failure(rows)
     refused = None
     if not asked.no_refusal:
         refused = _run(asked.models, asked.models / "fashion-cloud-plain", REFUSED, asked)
-        if not refused.why:
+        if not refused.why.startswith("the cycle refused"):
             wrong.append(f"a teacher that is worse than the edge under {REFUSED} was not refused")
     text = table(rows, refused)
     print(text)

@@ -45,7 +45,12 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seen", type=int, default=STREAM, help="images that a device sees")
     parser.add_argument("--ablations", action="store_true", help="also without each part")
     parser.add_argument("--write", type=Path, help="a page with markers, where the table goes")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if not 0 < asked.seen <= STREAM:
+        parser.error(
+            f"--seen {asked.seen}: at most {STREAM}; the other test images are measured on"
+        )
+    return asked
 
 
 def _trials(asked: argparse.Namespace) -> Iterator[tuple[Trial, str, int]]:

@@ -61,7 +61,7 @@ def recover(
     folder: Path,
     seen: int = STREAM,
 ) -> Recovery:
-    """`folder` is left with the job's files; `seen` images at most `STREAM`. About a minute on one core."""
+    """`folder` is left with the job's files; `seen` images at most `STREAM`. A minute and a half on one core."""
     edge, cloud = (answering(open_bundle(models / f"fashion-{side}")) for side in ("edge", "cloud"))
     stream = shift(data.test.images[:seen], kind, seed)
     held = Split(data.test.images[STREAM:], data.test.labels[STREAM:])

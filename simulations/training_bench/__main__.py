@@ -39,7 +39,7 @@ class Variant:
     worker: str = ""
     """Lines of `[worker]`."""
     pinned: tuple[str, ...] = ()
-    """Words that begin the server and the load generator on cores of their own."""
+    """Words that begin the server and the load generator on a core of their own."""
 
 
 def _cores_apart() -> Variant:
@@ -80,7 +80,7 @@ def _variants(asked: argparse.Namespace) -> tuple[Variant, ...]:
         return VARIANTS
     if asked.cpus is None and not asked.worker:
         return (_cores_apart(),)
-    return (Variant("as asked", asked.cpus or os.cpu_count() or 1, asked.worker),)
+    return (Variant("as asked", asked.cpus or len(os.sched_getaffinity(0)), asked.worker),)
 
 
 def _asked(arguments: list[str] | None) -> argparse.Namespace:

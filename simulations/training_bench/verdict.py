@@ -1,5 +1,6 @@
 """What the stretches with and without training say: figures, ratio, and whether the target holds. Pure."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,7 @@ BLOCKS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Over all requests of all its stretches together: one stretch has a dozen above its p99."""
+    """Over all requests of all its stretches together: one stretch has four above its p99."""
 
     p50_ms: float
     p99_ms: float
@@ -88,7 +89,8 @@ def told(found: Row) -> str:
             for name, side in (("alone", found.alone), ("beside training", found.beside))
         ),
         f"  training had {found.cores:.2f} cores of {found.cpus} asked for",
-        f"  p99 beside / alone, fifth by fifth: {', '.join(f'{one:.2f}' for one in found.blocks)}",
+        f"  p99 beside / alone, block by block: {', '.join(f'{one:.2f}' for one in found.blocks)}",
+        f"  their median {statistics.median(found.blocks):.2f}",
         f"  ratio {found.ratio:.3f}, target <= {TARGET:.2f}: "
         + ("holds" if found.holds else "missed"),
     ]

@@ -15,7 +15,7 @@ from cloud.demo.drift.story import Happened, story
 from cloud.demo.drift.verdict import Row
 from cloud.demo.processes import while_running
 from cloud.learning.documents import Phase
-from cloud.training.documents import FINE_TUNING
+from cloud.training.documents import FineTuning
 from shared.bundle.reader import Bundle, open_bundle
 from shared.engines.engine import OpenOptions
 from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
@@ -36,7 +36,7 @@ class Plan:
     """Frames of each camera."""
     samples_min: int
     """Samples that must have come back before a data set is made."""
-    epochs: int = FINE_TUNING.epochs
+    epochs: int = FineTuning().epochs
     """Of the training job."""
 
 

@@ -22,7 +22,7 @@ from cloud.learning.documents import (
     Triggers,
 )
 from cloud.monitoring.drift.documents import Alarm, Kind
-from cloud.training.documents import FINE_TUNING
+from cloud.training.documents import FineTuning
 from shared.errors import DeadlineMissed
 
 HOLDOUT: Final = 0.1
@@ -81,7 +81,7 @@ def _loop(samples_min: int, epochs: int) -> LoopSettings:
     return LoopSettings(
         model=EDGE, teacher=CLOUD, group=GROUP,
         triggers=Triggers(samples_min=samples_min, pause_s=3600.0),
-        fitting=FINE_TUNING.model_copy(update={"epochs": epochs}),
+        fitting=FineTuning(epochs=epochs),
         teacher_gate=Teacher(labelled_min=50), acceptance=Acceptance(clean_loss_max=CLEAN_LOSS_MAX),
         asks=frozenset(), rollout_stages="fast", watch_s=2.0,
     )  # fmt: skip

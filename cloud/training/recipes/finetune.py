@@ -109,8 +109,8 @@ def _loss(recipe: FineTune, network: nn.Module, base: BaseData, train: Field, ou
 
 
 def imitated(most: float, alike: Likeness) -> float:
-    """Share of the replay. A little of a heavy shift regains most of what it cost, and clean images pay
-    for more of it; what a light one cost takes more.
+    """Share of the replay to shift. A heavy shift is mostly regained by a little of it, and more costs
+    clean accuracy; a light one needs more.
     """
     return most * (1 - alike.ordinary) * (1 - alike.changed / 2)
 

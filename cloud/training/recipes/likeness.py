@@ -34,7 +34,7 @@ class Likeness:
     ordinary: float
     """Share of the field that looks like base data as it is."""
     changed: float
-    """Share of base images whose answer is another when it has happened to them."""
+    """Share of base images that the network answers otherwise once shifted by `odds`."""
     odds: NDArray[np.float32]
     """[kinds, strengths], as `augment.bad_day` takes them: of the rest. They sum to 1; all of it has
     sixteen levels, so "coarse" has none."""
@@ -109,7 +109,7 @@ def _answers(network: nn.Module, images: Tensor) -> Tensor:
 
 
 def _fitted(features: Tensor, labels: Tensor) -> nn.Linear:
-    """Softmax regression, from zero: nothing is drawn."""
+    """Softmax regression, from zero, whatever it was made with."""
     linear = nn.Linear(features.shape[1], int(labels.max()) + 1)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)

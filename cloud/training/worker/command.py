@@ -3,7 +3,6 @@
 import argparse
 import json
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from cloud.training.worker.config import WorkerConfig
 
 NAME = "train-worker"
-_NICE = 10
-"""Of the worker itself: after everything else, and before its jobs, whose leases it renews."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -36,6 +33,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def main(arguments: argparse.Namespace) -> int:
     """Exit code 0 after a clean drain, 1 when cut or a part died, 2 for wrong settings."""
+    from cloud.training.worker.apart import give_way  # noqa: PLC0415  --help stays quick
+
     try:
         config = _config(arguments)
     except Malformed as error:
@@ -43,16 +42,8 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     set_up(config.log_level)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every plugin
-    _give_way(config)
+    give_way(config.worker)
     return run(lambda: _serve(config), "train_worker_not_started")
-
-
-def _give_way(config: "WorkerConfig") -> None:
-    """Its own beats, too, would be in the way of what is online: a few milliseconds each."""
-    if config.worker.cores:
-        os.sched_setaffinity(0, config.worker.cores)
-    if config.worker.gives_way:
-        os.nice(_NICE)
 
 
 async def _serve(config: "WorkerConfig") -> bool:

@@ -24,9 +24,9 @@ class TrainWorker(Section):
     cpus: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Threads of all its jobs together. None: as many as `cores` has, or this machine."""
     cores: Annotated[tuple[Annotated[int, Field(ge=0, le=4095)], ...], Field(max_length=4096)] = ()
-    """Cores that jobs are bound to, from 0. Empty: any; then they run where nothing else wants to."""
+    """Cores that the worker and its jobs are bound to, from 0. Empty: any; then they run where nothing else wants to."""
     gives_way: bool = True
-    """Jobs run where nothing else wants a core (SCHED_IDLE, nice 19). False: this machine is the
+    """Jobs run where nothing else wants a core (SCHED_IDLE, nice 19), the worker at nice 10. False: this machine is the
     worker's own; else what is online becomes slower."""
     work_dir: Path | None = None
     """A folder for each job under way. None: `work` in `state_dir`."""

@@ -56,7 +56,8 @@ def test_options_alone_make_the_next_patch(wire: WireLearning) -> None:
     options = ("--finetune", "fashion-edge@1.0.9", "--data-set", "field@2", "--epochs", "3")
     made = with_field(wire).json("train", "submit", *options)
     assert made["spec"]["recipe"]["version"] == "1.0.10"
-    assert made["spec"]["recipe"]["fitting"]["epochs"] == 3
+    fitting = made["spec"]["recipe"]["fitting"]
+    assert (fitting["epochs"], fitting["optimizer"], fitting["batch"]) == (3, "adamw", 64)
     assert "/v1/data-sets/field/2" in [path for _, path, _ in wire.asked]
 
 

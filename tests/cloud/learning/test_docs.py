@@ -16,8 +16,8 @@ def test_the_page_of_configuration_is_a_loop() -> None:
     settings = LoopSettings.model_validate(tomllib.loads(block))
     assert settings.model == "fashion-edge"
     named = set(tomllib.loads(block))
-    # `enabled` and `fitting` have defaults that nobody changes first; `data` is a page of its own
-    assert set(LoopSettings.model_fields) - named == {"enabled", "fitting", "data"}
+    # `data` is a page of its own
+    assert set(LoopSettings.model_fields) - named == {"data"}
 
 
 def test_the_file_that_comes_with_it_is_read() -> None:

@@ -31,25 +31,44 @@ def database(tmp_path: Path) -> Iterator[LearningDatabase]:
     opened.close()
 
 
-def checked(model: str, differ: int) -> FeatureCheck:
+def checked(model: str, differ: int, version: str = "2.0.0") -> FeatureCheck:
     return FeatureCheck(
-        model=model, version="2.0.0", at=1.0, samples=32, inputs_differ=differ, answers_differ=0,
+        model=model, version=version, at=1.0, samples=32, inputs_differ=differ, answers_differ=0,
         largest=0.0, agrees=not differ, words=f"{differ} of 32 samples are other bytes",
     )  # fmt: skip
 
 
-def test_no_job_while_training_would_read_other_bytes(
-    database: LearningDatabase, tmp_path: Path
-) -> None:
-    loops, tracking = LoopStore(database, LoopsKept()), Tracking(database)
+@pytest.fixture
+def hand(database: LearningDatabase, tmp_path: Path) -> JobHand:
     queue = JobQueue(database, Training(), FolderBlobs(tmp_path / "blobs"), lambda: 1.0)
-    hand = JobHand(queue, tracking, database, loops)
-    loops.put_check(checked("another", 3))
-    first = asyncio.run(hand.submitted(SUBMIT))
+    return JobHand(queue, Tracking(database), database, LoopStore(database, LoopsKept()))
+
+
+def test_no_job_while_training_would_read_other_bytes(
+    hand: JobHand, database: LearningDatabase
+) -> None:
+    loops = LoopStore(database, LoopsKept())
     loops.put_check(checked("big", 1))
-    with pytest.raises(
-        Unavailable, match=r"1 of 32 samples are other bytes.*hybridge loop check big"
-    ):
+    words = r"1 of 32 samples are other bytes.*hybridge loop check big"
+    with pytest.raises(Unavailable, match=words):
         asyncio.run(hand.submitted(SUBMIT))
     loops.put_check(checked("big", 0))
+    assert asyncio.run(hand.submitted(SUBMIT)).job
+
+
+@pytest.mark.parametrize(
+    "check", [checked("another", 3), checked("big", 3, "1.9.0")], ids=["model", "version"]
+)
+def test_what_another_teacher_was_served_holds_nobody_up(
+    hand: JobHand, database: LearningDatabase, check: FeatureCheck
+) -> None:
+    LoopStore(database, LoopsKept()).put_check(check)
+    assert asyncio.run(hand.submitted(SUBMIT)).job
+
+
+def test_a_job_that_was_asked_for_before_is_found_again_whatever_a_check_says_now(
+    hand: JobHand, database: LearningDatabase
+) -> None:
+    first = asyncio.run(hand.submitted(SUBMIT))
+    LoopStore(database, LoopsKept()).put_check(checked("big", 3))
     assert asyncio.run(hand.submitted(SUBMIT)) == first

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -63,6 +65,30 @@ def test_a_jobs_process_gives_way_and_is_bound_to_its_cores(tmp_path):
     assert f"cores {core}" in said
     assert "memory 4096 MiB" in said
     assert "no cgroup is wanted" in said
+
+
+WORKER = """
+import os, sys
+from cloud.training.worker.apart import give_way
+from cloud.training.worker.settings import TrainWorker
+os.nice(int(sys.argv[1]))
+give_way(TrainWorker.model_validate_json(sys.argv[2]))
+print(os.getpriority(os.PRIO_PROCESS, 0), *os.sched_getaffinity(0))
+"""
+
+
+@pytest.mark.parametrize(("settings", "least"), [("{}", 10), ('{"gives_way": false}', 0)])
+@pytest.mark.parametrize("nicer", [0, 5, 15])
+def test_the_worker_itself_is_at_nice_10_at_least(settings, least, nicer):
+    began = min(os.getpriority(os.PRIO_PROCESS, 0) + nicer, 19)
+    said = subprocess.check_output([sys.executable, "-c", WORKER, str(nicer), settings], text=True)
+    assert said.split() == [str(max(began, least)), *map(str, os.sched_getaffinity(0))]
+
+
+def test_the_worker_itself_keeps_to_its_cores():
+    core = min(os.sched_getaffinity(0))
+    words = [sys.executable, "-c", WORKER, "0", f'{{"cores": [{core}]}}']
+    assert subprocess.check_output(words, text=True).split()[1:] == [str(core)]
 
 
 def test_cores_that_are_not_there_are_said_before_a_job_begins(tmp_path):

@@ -53,7 +53,7 @@ def main() -> int:
     print(text)
     if asked.write is not None:
         asked.write.write_text(written(asked.write.read_text(), text))
-    if asked.plot is not None:
+    if asked.plot is not None and rows:
         draw(rows, asked.plot)
     print("\n".join(wrong) or "every target met")
     return 1 if wrong else 0

@@ -16,10 +16,11 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from cloud.capacity.load.arrivals import Stretch
 from cloud.capacity.load.generator import Running
+from cloud.training.documents import NetworkName
 from simulations.serve_bench import generator
 from simulations.serve_bench.ours import ours_running, with_api_key
 from simulations.serve_bench.overload import BUNDLE, CONFIG, fashion_request, pinned
@@ -92,6 +93,11 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, help=f"{_PAIRS}; of each variant {_PAIRS_OF_VARIANT}")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each stretch")
     parser.add_argument("--variants", action="store_true", help="try ways to keep the job apart")
+    parser.add_argument(
+        "--network", choices=get_args(NetworkName), default="edge-net",
+        help="what is trained: the small one, as the loop does, or the big one, whose steps do not fit "
+        "the cache",
+    )  # fmt: skip
     parser.add_argument("--cpus", type=int, help="threads of the job")
     parser.add_argument("--worker", default="", help="lines of [worker], as 'cores = [1]'")
     return parser.parse_args(arguments)
@@ -104,7 +110,7 @@ def _measured(variant: Variant, folder: Path, asked: argparse.Namespace, pairs: 
         ours_running(
             bundle, folder / "online", request, config=CONFIG, prefix=variant.pinned
         ) as ours,
-        training(folder / "training", variant.cpus, variant.worker) as job,
+        training(folder / "training", variant.cpus, variant.worker, asked.network) as job,
     ):
         before = job.cpu_s()
 

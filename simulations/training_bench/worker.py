@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
-from cloud.training.documents import Fitting, JobSpec, Supervised
+from cloud.training.documents import FineTuning, JobSpec, NetworkName, Supervised
 from cloud.training.queue.queue import JobQueue
 from cloud.training.queue.settings import Training
 from cloud.training.store.database import LearningDatabase
@@ -47,7 +47,9 @@ class Job:
 
 
 @contextmanager
-def training(folder: Path, cpus: int, settings: str) -> Iterator[Job]:
+def training(
+    folder: Path, cpus: int, settings: str, network: NetworkName = "edge-net"
+) -> Iterator[Job]:
     """One job of `cpus` threads that has made its first step, held. `settings`: lines of `[worker]`.
 
     Raises `Unavailable` where it does not begin.
@@ -63,8 +65,8 @@ def training(folder: Path, cpus: int, settings: str) -> Iterator[Job]:
     database.open()
     queue = JobQueue(database, Training(), FolderBlobs(folder / "state" / "artifacts"), time.time)
     recipe = Supervised(
-        version="1.0.0", name="bench", network="cloud-net", base="fashion-mnist",
-        fitting=Fitting(epochs=1000),
+        version="1.0.0", name="bench", network=network, base="fashion-mnist",
+        fitting=FineTuning(epochs=1000),
     )  # fmt: skip
     job = asyncio.run(queue.submit(JobSpec(recipe=recipe, cpus=cpus), "bench"))
     with (folder / "log").open("wb") as log:

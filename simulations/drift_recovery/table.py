@@ -12,7 +12,7 @@ from simulations.drift_recovery.recovery import Recovery
 REGAINED_MIN: Final = 0.55
 REGAINED_MEAN: Final = 0.80
 CLEAN_LOSS_MAX: Final = 0.007
-CPU_S_MAX: Final = 120.0
+CPU_S_MAX: Final = 40.0
 HEAD: Final = (
     "| shift | seed | sent | labels right | before | after | regained | clean, test | "
     "clean, calibration | escalated | CPU |\n|---|---|---|---|---|---|---|---|---|---|---|"

@@ -76,7 +76,7 @@ bench-broker: $(READY) test-packages ## the embedded broker beside Mosquitto, th
 bench-drift: $(TRAIN_READY) dataset ## the whole loop under each of the six shifts, into README.md: half an hour
 	$(BIN)/python -m simulations.drift_loop --write README.md --plot docs/drift-recovery.svg
 
-bench-training: $(TRAIN_READY) dataset ## the online tier's p99 with and without a training job beside it: four minutes
+bench-training: $(TRAIN_READY) dataset ## the online tier's p99 with and without a training job beside it: eight minutes
 	$(BIN)/python -m simulations.training_bench
 
 bench-fleet: $(READY) ## 2,000 connected devices on one control process, 100,000 on virtual time, into BENCHMARKS.md: two minutes

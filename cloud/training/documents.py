@@ -39,6 +39,9 @@ class Fitting(Document):
     with the best epoch's weights; None: all `epochs`, on all rows."""
     augment: Share = 0.0
     """Share of images given a random shift (`cloud/training/augment.py`)."""
+    bf16: bool = True
+    """Activations in bfloat16, weights in float32 (Micikevicius et al. 2018, arXiv:1710.03740), where the
+    CPU computes in it: a fifth less time, and less memory traffic for who serves beside it."""
 
 
 class _Recipe(Document):

@@ -15,7 +15,7 @@ from cloud.training import augment
 from cloud.training.child_messages import MESSAGES, Measured
 from cloud.training.documents import Fitting
 from cloud.training.fashion_mnist import Split
-from cloud.training.recipes.loop import Batch, FitTask, Loss
+from cloud.training.recipes.loop import Answers, Batch, FitTask, Loss
 from cloud.training.recipes.loop import fit as fit_task
 from cloud.training.recipes.saying import Saying
 
@@ -64,7 +64,7 @@ def fit(
             late_loss=_loss_of(plan, plan.bad_day_share_late, moves=False),
             fitting=Fitting(
                 epochs=plan.epochs, batch=plan.batch, learning_rate=plan.learning_rate_max,
-                weight_decay=plan.weight_decay, seed=plan.seed,
+                weight_decay=plan.weight_decay, seed=plan.seed, bf16=plan.bf16,
             ),
             checkpoints=checkpoint or Path(passing), average_decay=plan.average_decay,
             key=repr(plan),
@@ -90,13 +90,12 @@ def logits_of(model: nn.Module, images: NDArray[np.uint8], batch: int = 500) -> 
 
 
 def _loss_of(plan: Plan, bad_days: float, *, moves: bool) -> Loss:
-    def loss(model: nn.Module, batch: Batch, g: Generator) -> Tensor:
+    def loss(model: Answers, batch: Batch, g: Generator) -> Tensor:
         x, mirrored = augment.flip(batch[0].float(), g)
         if moves:
             x = augment.erase(augment.move(x, g), g)
         x = augment.coarsen(augment.bad_day(x, g, bad_days), g, plan.coarse_share)
-        with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
-            logits = model(x)
+        logits = model(x)
         soft = batch[2][torch.arange(len(x)), mirrored.long()] if len(batch) > 2 else None
         return _loss(logits.float(), batch[1], plan, soft)
 

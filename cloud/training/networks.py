@@ -14,7 +14,7 @@ def _conv_bn_relu(channels_in: int, channels_out: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(channels_in, channels_out, 3, padding=1, bias=False),
         nn.BatchNorm2d(channels_out),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
     )
 
 
@@ -53,8 +53,8 @@ class _Residual(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm2(self.conv2(f.relu(self.norm1(self.conv1(x)))))
-        return f.relu(y + self.shortcut(x))
+        y = self.norm2(self.conv2(f.relu(self.norm1(self.conv1(x)), inplace=True)))
+        return f.relu(y + self.shortcut(x), inplace=True)
 
 
 class CloudNet(nn.Module):

@@ -2,11 +2,12 @@
 
 Server and load generator have the first core, the job all others, as docs/training.md advises for one
 machine; `--cpus` and `--worker` ask for something else, and then nothing is bound that they do not
-bind. Exit code 1 where the job costs more than a tenth. Four minutes. One continuous open loop; the
-job is held (SIGSTOP) in every other of many short stretches, so that both sides see the same minutes of a
-noisy machine; who begins changes with each pair. All requests of a side make its p99. `--variants`
-tries ways to keep the job apart, one row each, about a minute each; exit code 1 where none holds. Worth
-something only on a machine that does nothing else.
+bind. Exit code 1 where the job costs more than a tenth. Eight minutes. One continuous open loop of short
+stretches: alone, beside the job, and beside a loop that only spins in the job's place, which is what a
+busy core costs on this machine whatever it computes (the others are held by SIGSTOP). All three see the
+same minutes of a noisy machine, in an order that changes. All requests of a side make its p99.
+`--variants` tries ways to keep the job apart, one row each, about a minute each; exit code 1 where none
+holds. Worth something only on a machine that does nothing else.
 """
 
 import argparse
@@ -25,11 +26,11 @@ from simulations.serve_bench import generator
 from simulations.serve_bench.ours import ours_running, with_api_key
 from simulations.serve_bench.overload import BUNDLE, CONFIG, fashion_request, pinned
 from simulations.training_bench.verdict import Row, order_of, row, table, told
-from simulations.training_bench.worker import training
+from simulations.training_bench.worker import spinning, training
 
 _SETTLE_S: Final = 0.5
-_PAIRS: Final = 40
-_PAIRS_OF_VARIANT: Final = 10
+_ROUNDS: Final = 60
+_ROUNDS_OF_VARIANT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,11 @@ VARIANTS: Final = (
 def main(arguments: list[str] | None = None) -> int:
     asked = _asked(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started ends with it
-    pairs = asked.pairs or (_PAIRS_OF_VARIANT if asked.variants else _PAIRS)
+    rounds = asked.rounds or (_ROUNDS_OF_VARIANT if asked.variants else _ROUNDS)
     rows = list[Row]()
     with tempfile.TemporaryDirectory() as folder:
         for number, variant in enumerate(_variants(asked)):
-            rows.append(_measured(variant, Path(folder, str(number)), asked, pairs))
+            rows.append(_measured(variant, Path(folder, str(number)), asked, rounds))
             print(told(rows[-1]), flush=True)
     if asked.variants:
         print(table(rows))
@@ -90,7 +91,9 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--rate", type=float, default=200.0, help="online requests a second")
-    parser.add_argument("--pairs", type=int, help=f"{_PAIRS}; of each variant {_PAIRS_OF_VARIANT}")
+    parser.add_argument(
+        "--rounds", type=int, help=f"{_ROUNDS}; of each variant {_ROUNDS_OF_VARIANT}"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="of each stretch")
     parser.add_argument("--variants", action="store_true", help="try ways to keep the job apart")
     parser.add_argument(
@@ -103,27 +106,29 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _measured(variant: Variant, folder: Path, asked: argparse.Namespace, pairs: int) -> Row:
-    order, each_s = order_of(pairs), _SETTLE_S + asked.seconds
+def _measured(variant: Variant, folder: Path, asked: argparse.Namespace, rounds: int) -> Row:
+    order, each_s = order_of(rounds), _SETTLE_S + asked.seconds
     request, bundle = fashion_request(), (asked.models / BUNDLE).absolute()
     with (
         ours_running(
             bundle, folder / "online", request, config=CONFIG, prefix=variant.pinned
         ) as ours,
         training(folder / "training", variant.cpus, variant.worker, asked.network) as job,
+        spinning(job, variant.cpus) as loop,
     ):
         before = job.cpu_s()
 
         def switch(running: Running) -> None:
-            for number, beside in enumerate(order):
+            for number, side in enumerate(order):
                 running.at(number * each_s)
-                job.let(run=beside)
+                job.let(run=side == "training")
+                loop.let(run=side == "spinning")
 
         found = generator.run(
             ours.server.url, with_api_key(request, ours.key),
             [Stretch(asked.rate, len(order) * each_s)], folder, prefix=variant.pinned, meanwhile=switch,
         )  # fmt: skip
-        cores = (job.cpu_s() - before) / (pairs * each_s)
+        cores = (job.cpu_s() - before) / (rounds * each_s)
     stretches = [
         found.between(number * each_s + _SETTLE_S, (number + 1) * each_s)
         for number in range(len(order))

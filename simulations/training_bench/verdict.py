@@ -3,7 +3,8 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import permutations
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -14,7 +15,9 @@ TARGET: Final = 1.10
 REFUSED_RISE_MAX: Final = 0.001
 """Share of requests: a server that refuses what would take long keeps its p99 all the same."""
 BLOCKS: Final = 5
-"""Of neighbouring pairs, whose ratios show how steady the whole one is."""
+"""Of neighbouring rounds, whose ratios show how steady the whole one is."""
+What = Literal["nothing", "spinning", "training"]
+"""Beside the online tier in one stretch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,11 @@ class Row:
     kept_apart_by: str
     alone: Side
     beside: Side
+    """Training."""
+    spinning: Side
+    """Beside a loop that only spins: no job that has a core can do better."""
     blocks: tuple[float, ...]
-    """The ratio of each block."""
+    """The ratio of each block, training to alone."""
     cores: float
     """That the job had while it was let."""
     cpus: int
@@ -48,35 +54,42 @@ class Row:
         return _ratio(self.alone, self.beside)
 
     @property
+    def floor(self) -> float:
+        return _ratio(self.alone, self.spinning)
+
+    @property
     def holds(self) -> bool:
         rise = self.beside.refused_share - self.alone.refused_share
         return self.ratio <= TARGET and rise <= REFUSED_RISE_MAX
 
 
-def order_of(pairs: int) -> tuple[bool, ...]:
-    """Whether training runs, stretch by stretch; who begins changes with each pair."""
-    return tuple(
-        beside for pair in range(pairs) for beside in ((False, True), (True, False))[pair % 2]
-    )
+def order_of(rounds: int) -> tuple[What, ...]:
+    """Stretch by stretch; each round has all three, in another order than the last."""
+    orders = list(permutations(get_args(What)))
+    return tuple(what for number in range(rounds) for what in orders[number % len(orders)])
 
 
 def row(
     name: str,
     kept_apart_by: str,
-    order: Sequence[bool],
+    order: Sequence[What],
     stretches: Sequence[Outcomes],
     cores: float,
     cpus: int,
 ) -> Row:
-    """`stretches`: one for each of `order`, which is made of pairs."""
-    alone = [one for one, is_beside in zip(stretches, order, strict=True) if not is_beside]
-    beside = [one for one, is_beside in zip(stretches, order, strict=True) if is_beside]
+    """`stretches`: one for each of `order`, which is made of whole rounds."""
+    alone, spinning, beside = (
+        [one for one, what in zip(stretches, order, strict=True) if what == wanted]
+        for wanted in get_args(What)
+    )
     parts = [part for part in np.array_split(np.arange(len(alone)), BLOCKS) if len(part)]
     blocks = tuple(
         _ratio(_side([alone[at] for at in part]), _side([beside[at] for at in part]))
         for part in parts
     )
-    return Row(name, kept_apart_by, _side(alone), _side(beside), blocks, cores, cpus)
+    return Row(
+        name, kept_apart_by, _side(alone), _side(beside), _side(spinning), blocks, cores, cpus
+    )
 
 
 def told(found: Row) -> str:
@@ -86,11 +99,16 @@ def told(found: Row) -> str:
         *(
             f"  {name}: p50 {side.p50_ms:.2f} ms, p99 {side.p99_ms:.2f} ms of {side.requests:,} requests, "
             f"not answered {side.refused_share:.2%}, the generator late by {side.lag_p99_ms:.2f} ms (p99)"
-            for name, side in (("alone", found.alone), ("beside training", found.beside))
+            for name, side in (
+                ("alone", found.alone),
+                ("beside a loop that spins", found.spinning),
+                ("beside training", found.beside),
+            )
         ),
         f"  training had {found.cores:.2f} cores of {found.cpus} asked for",
         f"  p99 beside / alone, block by block: {', '.join(f'{one:.2f}' for one in found.blocks)}",
         f"  their median {statistics.median(found.blocks):.2f}",
+        f"  beside a loop that only spins / alone: {found.floor:.3f}, what a busy core costs on this machine",
         f"  ratio {found.ratio:.3f}, target <= {TARGET:.2f}: "
         + ("holds" if found.holds else "missed"),
     ]
@@ -102,9 +120,9 @@ def told(found: Row) -> str:
 def table(rows: Sequence[Row]) -> str:
     """A line each, beneath each other."""
     width = max(len(one.name) for one in rows)
-    head = f"{'':{width}}  alone p99  beside p99  ratio  not answered  cores"
+    head = f"{'':{width}}  alone p99  beside p99  ratio  spinning  not answered  cores"
     return "\n".join([head, *(
-        f"{one.name:{width}}  {one.alone.p99_ms:6.2f} ms   {one.beside.p99_ms:6.2f} ms  {one.ratio:5.3f}"
+        f"{one.name:{width}}  {one.alone.p99_ms:6.2f} ms   {one.beside.p99_ms:6.2f} ms  {one.ratio:5.3f}     {one.floor:5.3f}"
         f"  {one.beside.refused_share:12.2%}  {one.cores:5.2f}  {'holds' if one.holds else 'missed'}"
         for one in rows
     )])  # fmt: skip

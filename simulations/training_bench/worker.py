@@ -1,4 +1,4 @@
-"""A real train-worker with one real job that works for longer than the bench, held and let."""
+"""What the online tier has beside it: a real train-worker's job, and a loop that only spins; held and let."""
 
 import asyncio
 import os
@@ -27,11 +27,10 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
-class Job:
+class Beside:
     """Under way; `pids` are all of its processes."""
 
     pids: tuple[int, ...]
-    kept_apart_by: str
 
     def let(self, *, run: bool) -> None:
         for pid in self.pids:
@@ -44,6 +43,11 @@ class Job:
             stat = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
             total += int(stat[11]) + int(stat[12])
         return total / _TICKS_PER_S
+
+
+@dataclass(slots=True)
+class Job(Beside):
+    kept_apart_by: str
 
 
 @contextmanager
@@ -92,6 +96,28 @@ def training(
             worker.kill()  # its job ends with it
             worker.wait()
         database.close()
+
+
+@contextmanager
+def spinning(job: Job, cpus: int) -> Iterator[Beside]:
+    """`cpus` loops that touch no memory, on the job's cores and by its scheduling policy, held: what a busy
+    core costs on this machine, whatever it computes.
+    """
+    loops = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(cpus)
+    ]
+    try:
+        for loop in loops:
+            os.sched_setaffinity(loop.pid, os.sched_getaffinity(job.pids[0]))
+            os.sched_setscheduler(loop.pid, os.sched_getscheduler(job.pids[0]), os.sched_param(0))
+        found = Beside(tuple(loop.pid for loop in loops))
+        found.let(run=False)
+        yield found
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 def _wait_begun(tracking: Tracking, job: str, worker: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -116,12 +116,17 @@ def imitated(most: float, alike: Likeness) -> float:
 
 
 def _turns(learnt: Rows, recipe: FineTune) -> Turns:
-    """Some of the field in each epoch, and of base data, whose order is drawn already."""
+    """Some of the field in each epoch, what people labelled first; and of base data, whose order is drawn
+    already.
+    """
     field, base = (
         torch.from_numpy(np.flatnonzero(which)) for which in (learnt.coarse, ~learnt.coarse)
     )
-    drawn = torch.randperm(len(field), generator=torch.Generator().manual_seed(recipe.fitting.seed))
-    return Part(field[drawn], recipe.field_rows), Part(base, recipe.replay_rows)
+    drawn = field[
+        torch.randperm(len(field), generator=torch.Generator().manual_seed(recipe.fitting.seed))
+    ]
+    people_first = torch.argsort(torch.from_numpy(learnt.soft_share)[drawn], stable=True)
+    return Part(drawn[people_first], recipe.field_rows), Part(base, recipe.replay_rows)
 
 
 def replayed(base: BaseData, rows: int, seed: int) -> NDArray[np.intp]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.nn import functional as f
 
 from cloud.training import augment
 from cloud.training.documents import Fitting
 from cloud.training.recipes.field import Field
-from cloud.training.recipes.loop import Batch, Loss
+from cloud.training.recipes.loop import Answers, Batch, Loss
 
 LEVEL = 17.0
 """Grey levels between two of sixteen: what came back was rounded to whole ones of these."""
@@ -111,7 +111,7 @@ def loss_of(
     """
     drawn = None if odds is None else torch.from_numpy(odds)
 
-    def loss(model: nn.Module, batch: Batch, g: Generator) -> Tensor:
+    def loss(model: Answers, batch: Batch, g: Generator) -> Tensor:
         images, labels, soft, soft_share, coarse, weight = batch
         x = images.float()
         from_field = coarse[:, None, None]

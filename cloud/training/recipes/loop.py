@@ -20,10 +20,10 @@ from cloud.training.recipes.turns import Turns, rows_per_epoch
 from shared.errors import Malformed
 
 Batch = tuple[Tensor, ...]
-Loss = Callable[[nn.Module, Batch, Generator], Tensor]
-"""The mean over a batch's rows, as a scalar. It calls the model that it is given (over several
-processes that is a wrapper), and draws from the generator alone.
-"""
+Answers = Callable[[Tensor], Tensor]
+"""The model as a loss asks it: images [N, H, W] to logits [N, classes], float32 or bfloat16."""
+Loss = Callable[[Answers, Batch, Generator], Tensor]
+"""The mean over a batch's rows, as a scalar. It draws from the generator alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,8 @@ class Run:
         self._optimizer, self._schedule = sgd.optimizer(
             self._model, fitting, self._steps, momentum=task.momentum, warm_share=task.warm_share
         )
-        self._forward = ranks.wrapped(self._model)
+        self._network = ranks.wrapped(self._model)
+        self._bf16 = fitting.bf16 and sgd.computes_in_bf16()
         self._engine = Engine(self._step)
         self._engine.add_event_handler(Events.EPOCH_STARTED, self._begin_epoch)
         self._engine.add_event_handler(Events.ITERATION_COMPLETED, TerminateOnNan())
@@ -120,7 +121,7 @@ class Run:
             "buffers": [buffer.clone() for buffer in self._model.buffers()],
         }  # fmt: skip
         loss = loss_of(
-            self._forward, tuple(part[mine] for part in self._task.data), self._generator
+            self._answers, tuple(part[mine] for part in self._task.data), self._generator
         )
         value, bad, stop, due = self._ranks.summed((
             loss.item() * len(mine) * (weight > 0), not torch.isfinite(loss),
@@ -140,6 +141,10 @@ class Run:
         self._loss_sum += value
         self._loss = value / len(chosen)
         return self._loss
+
+    def _answers(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=self._bf16):
+            return cast("Tensor", self._network(x))
 
     def _refused(self, what: str) -> float:
         self._not_finite = what

@@ -47,3 +47,9 @@ def _decayed(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     weights = [p for p in model.parameters() if p.requires_grad]
     return [{"params": [p for p in weights if p.ndim > 1], "weight_decay": weight_decay},
             {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0}]  # fmt: skip
+
+
+def computes_in_bf16() -> bool:
+    """Whether the CPU has instructions for it; without them it would be slower than float32."""
+    has = torch.cpu.get_capabilities()
+    return bool(has.get("avx512_bf16") or has.get("amx_bf16"))

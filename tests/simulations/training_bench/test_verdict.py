@@ -16,14 +16,27 @@ def stretch(p99_ms: float, refused: int = 0, failed: int = 0, answered: int = 10
     return Outcomes(due, due + 0.25e-3, due + 0.25e-3, due + p99_ms / 1e3, status)
 
 
-def found(alone: list[Outcomes], beside: list[Outcomes]) -> Row:
+def found(
+    alone: list[Outcomes], beside: list[Outcomes], spinning: list[Outcomes] | None = None
+) -> Row:
     order = order_of(len(alone))
-    stretches = [(beside if is_beside else alone)[at // 2] for at, is_beside in enumerate(order)]
+    sides = {"nothing": alone, "spinning": spinning or alone, "training": beside}
+    stretches = [sides[what][at // 3] for at, what in enumerate(order)]
     return row("as asked", "SCHED_IDLE", order, stretches, 1.5, 2)
 
 
-def test_who_begins_changes_with_each_pair() -> None:
-    assert order_of(3) == (False, True, True, False, False, True)
+def test_each_round_has_all_three_and_who_begins_changes() -> None:
+    order = order_of(6)
+    rounds = [order[at : at + 3] for at in range(0, len(order), 3)]
+    assert {tuple(sorted(one)) for one in rounds} == {("nothing", "spinning", "training")}
+    assert len(set(rounds)) == 6
+
+
+def test_what_a_busy_core_costs_is_told_and_changes_no_verdict() -> None:
+    one = found([stretch(10.0)], [stretch(12.0)], [stretch(11.5)])
+    assert one.floor == pytest.approx(1.15)
+    assert "beside a loop that only spins / alone: 1.150" in told(one)
+    assert not one.holds
 
 
 @pytest.mark.parametrize(("beside_ms", "holds"), [(11.0, True), (11.01, False), (9.0, True)])

@@ -103,10 +103,7 @@ def spinning(job: Job, cpus: int) -> Iterator[Beside]:
     """`cpus` loops that touch no memory, on the job's cores and by its scheduling policy, held: what a busy
     core costs on this machine, whatever it computes.
     """
-    loops = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"])
-        for _ in range(cpus)
-    ]
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cpus)]
     try:
         for loop in loops:
             os.sched_setaffinity(loop.pid, os.sched_getaffinity(job.pids[0]))

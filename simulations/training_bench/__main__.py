@@ -28,9 +28,9 @@ from simulations.serve_bench.overload import BUNDLE, CONFIG, fashion_request, pi
 from simulations.training_bench.verdict import Row, order_of, row, table, told
 from simulations.training_bench.worker import spinning, training
 
-_SETTLE_S: Final = 0.5
-_ROUNDS: Final = 60
-_ROUNDS_OF_VARIANT: Final = 10
+_SETTLE_S: Final = 0.1
+_ROUNDS: Final = 280
+_ROUNDS_OF_VARIANT: Final = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, help=f"{_ROUNDS}; of each variant {_ROUNDS_OF_VARIANT}"
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each stretch")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each stretch")
     parser.add_argument("--variants", action="store_true", help="try ways to keep the job apart")
     parser.add_argument(
         "--network", choices=get_args(NetworkName), default="edge-net",

@@ -64,7 +64,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
         ),
     ])  # fmt: skip
     learnt, validate = kept_apart(rows_of_both, recipe.fitting, recipe.temperature)
-    turns = _turns(learnt, recipe)
+    turns = turns_of(learnt, recipe)
     loss = _loss(recipe, network, base, train, out)
     out.stop_if_asked()
     fitted = fit(
@@ -115,7 +115,7 @@ def imitated(most: float, alike: Likeness) -> float:
     return most * (1 - alike.ordinary) * (1 - alike.changed / 2)
 
 
-def _turns(learnt: Rows, recipe: FineTune) -> Turns:
+def turns_of(learnt: Rows, recipe: FineTune) -> Turns:
     """Some of the field in each epoch, what people labelled first; and of base data, whose order is drawn
     already.
     """

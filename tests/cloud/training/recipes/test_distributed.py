@@ -48,7 +48,8 @@ def test_two_processes_give_the_same_weights_in_two_runs_one_of_which_loses_a_ra
 
 def test_two_processes_end_where_one_with_the_same_batch_ends(tmp_path: Path) -> None:
     # 96 rows in batches of 19: ranks have 10 and 9, and of the last batch the second has none.
-    fitting = Fitting(epochs=3, batch=19, seed=3)
+    # In float32: of bfloat16 each process rounds its own part of a gradient.
+    fitting = Fitting(epochs=3, batch=19, seed=3, bf16=False)
     for folder, processes in (("one", 1), ("two", 2)):
         _, code = run(tmp_path / folder, "plain", processes=processes, fitting=fitting)
         assert code == Exit.MADE

@@ -14,6 +14,8 @@ from shared.errors import Malformed
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn
 
+    from cloud.training.recipes.loop import Answers, Batch
+
 pytestmark = pytest.mark.train
 
 FITTING = Fitting(epochs=3, batch=32, seed=3)
@@ -69,6 +71,31 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: 
     torch.manual_seed(0)
     other = fitted(tmp_path / "3", fitting=FITTING.model_copy(update={"seed": 4}))
     assert weights(other) != one
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_it_steps_in_bfloat16_where_that_is_asked_for_and_the_cpu_has_it(
+    tmp_path: Path, asked: bool
+) -> None:
+    import torch
+
+    from cloud.training.recipes.sgd import computes_in_bf16
+    from tests.cloud.training.recipes.tiny_recipes import tiny_loss
+
+    answered = set[torch.dtype]()
+
+    def loss(answers: "Answers", batch: "Batch", g: "Generator") -> "Tensor":
+        def noted(x: "Tensor") -> "Tensor":
+            logits = answers(x)
+            answered.add(logits.dtype)
+            return logits.float()
+
+        return tiny_loss(noted, batch, g)
+
+    fitting = FITTING.model_copy(update={"bf16": asked})
+    model = fitted(tmp_path, loss=loss, fitting=fitting)
+    assert answered == {torch.bfloat16 if asked and computes_in_bf16() else torch.float32}
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
 
 
 @pytest.mark.parametrize("stopped_at", range(1, STEPS - 1))

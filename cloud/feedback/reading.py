@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -70,7 +70,8 @@ def decoded_bytes(rows: Sequence[StoredRow]) -> int:
 
 def read(rows: Sequence[StoredRow], decoder: Decoder) -> Read:
     """Rows in the order of their ids, then devices. The shape and the number of classes that most
-    have are the data set's.
+    have are the data set's. All rows of one picture are on one side of the holdout: else what is
+    measured there would have been trained on.
     """
     excluded: Counter[str] = Counter()
     shape, classes = usual(rows)
@@ -80,7 +81,12 @@ def read(rows: Sequence[StoredRow], decoder: Decoder) -> Read:
         if (tensor := _tensor(row, shape, classes, decoder, excluded)) is not None:
             kept.append(row)
             inputs.append(tensor)
-    if doubtful := _doubtful(kept, inputs):
+    pictures = [hashlib.sha256(tensor.tobytes()).digest() for tensor in inputs]
+    held: dict[bytes, bool] = {}
+    for row, picture in zip(kept, pictures, strict=True):
+        held.setdefault(picture, row.holdout)  # as the first, and ids begin with the time
+    kept = [replace(row, holdout=held[own]) for row, own in zip(kept, pictures, strict=True)]
+    if doubtful := _doubtful(kept, pictures):
         excluded[CONTRADICTED] += len(doubtful)
         kept = [row for number, row in enumerate(kept) if number not in doubtful]
         inputs = [tensor for number, tensor in enumerate(inputs) if number not in doubtful]
@@ -114,13 +120,13 @@ def usual(rows: Sequence[StoredRow]) -> tuple[tuple[int, ...], int]:
     )
 
 
-def _doubtful(rows: Sequence[StoredRow], inputs: Sequence[NDArray[np.uint8]]) -> set[int]:
+def _doubtful(rows: Sequence[StoredRow], pictures: Sequence[bytes]) -> set[int]:
     """Numbers of rows of pictures that came more than once, and of which people say different things:
     nobody can learn both.
     """
     same: dict[bytes, list[int]] = {}
-    for number, tensor in enumerate(inputs):
-        same.setdefault(hashlib.sha256(tensor.tobytes()).digest(), []).append(number)
+    for number, picture in enumerate(pictures):
+        same.setdefault(picture, []).append(number)
     return {
         number
         for numbers in same.values()

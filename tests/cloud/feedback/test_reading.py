@@ -70,6 +70,19 @@ def test_a_picture_that_came_twice_and_that_people_call_two_things_teaches_nobod
         assert read(agreeing, Decoder()).excluded == {}
 
 
+@pytest.mark.parametrize("first_held", [True, False])
+def test_a_picture_that_came_twice_is_on_one_side_of_the_holdout(first_held):
+    picture = Payload("raw", "uint8", (2, 2), b"same")
+    first, other, again = (
+        stored(1, payload=picture, holdout=first_held),
+        stored(2, holdout=True),
+        stored(3, payload=picture, holdout=not first_held, device="cam-2"),
+    )
+    found = read([again, other, first], Decoder())
+    assert found.rows.holdout.tolist() == [first_held, True, first_held]
+    assert found.excluded == {}
+
+
 def test_bytes_are_those_of_the_arrays():
     assert decoded_bytes([stored(1), stored(2)]) == 2 * (4 + 8)
 

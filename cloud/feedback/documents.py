@@ -126,7 +126,7 @@ class DataSetSpec(Document):
     """When `rows_max` binds, strata give evenly, and what small ones lack goes to the others."""
     device_class_share_max: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Of the rows of one class, at most this share from one device where three or more devices have
-    such rows (one and a half even parts, where they are so few that this is more): one that is
+    such rows (two and a half even parts, where they are so few that this is more): one that is
     broken, or hostile, cannot teach a class by itself. What is over it is dropped, and the device
     named."""
     holdout_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1

@@ -27,7 +27,8 @@ class Checked:
     here: Floats
     """[N, classes]: probabilities of the bundle's fp32 graph on what training reads."""
     served: Floats | None
-    """[N, classes]: what the worker answers on the same tensors now; None: nobody is to be asked."""
+    """[N, classes]: what the worker answers on the same tensors now, of whatever shape; None: nobody is to
+    be asked."""
     stored_labels: NDArray[np.int64]
     """[N]: the winners that the worker gave when the samples came."""
     stored_confidence: Floats
@@ -45,11 +46,16 @@ def check(
     )
     winners, count = seen.here.argmax(1), len(seen.training)
     rows = np.arange(count)
-    gaps = [np.abs(seen.here[rows, seen.stored_labels] - seen.stored_confidence)]
+    known = (seen.stored_labels >= 0) & (seen.stored_labels < seen.here.shape[1])
+    stored = seen.here[rows, np.where(known, seen.stored_labels, 0)] - seen.stored_confidence
+    gaps = [np.where(known, np.abs(stored), 1.0)]
     others = winners != seen.stored_labels
     if seen.served is not None:
-        gaps.append(np.abs(seen.here - seen.served).max(1))
-        others |= winners != seen.served.argmax(1)
+        is_alike = (
+            seen.served.shape == seen.here.shape
+        )  # else another graph, and wholly another answer
+        gaps.append(np.abs(seen.here - seen.served).max(1) if is_alike else np.ones(count))
+        others |= winners != seen.served.argmax(1) if is_alike else True
     gap = np.max(np.stack(gaps), 0) if count else np.zeros(0)
     # nan is a difference, and has no size
     largest = float(np.nan_to_num(gap, nan=1.0, posinf=1.0).max()) if count else 0.0

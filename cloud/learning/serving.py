@@ -83,7 +83,7 @@ def _probabilities(found: object, count: int, where: str) -> NDArray[np.float32]
         if isinstance(one, dict) and one.get("name") == "probabilities":
             try:
                 rows = np.array(one.get("data"), np.float32).reshape(count, -1)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise Malformed(f"{where}: probabilities are no {count} rows of numbers") from error
             return rows
     raise Malformed(f"{where}: answers no probabilities")

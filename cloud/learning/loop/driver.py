@@ -148,7 +148,8 @@ class LoopDriver:
             return True
         command = record.doing
         if command is None:  # a person is asked
-            await kick.wait()
+            # Looked at again without a kick, too: a decision can be stored and its request end before.
+            await self._pause(kick, self._settings.look_s)
             return False
         answer = await self._answer(command, kick)
         if answer is None:

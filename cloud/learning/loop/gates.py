@@ -33,11 +33,14 @@ def p_by_chance(first: int, second: int) -> float:
     count = first + second
     if count == 0:
         return 1.0
-    if count > 20_000:  # its figures are beyond floating point, and the normal one is as good
+    if count > 20_000:  # the normal one is as good
         z = (first - second - 1) / math.sqrt(count)
         return 0.5 * math.erfc(z / math.sqrt(2))
-    ways = sum(math.comb(count, k) for k in range(first, count + 1))
-    return float(ways / 2**count)
+    all_ways = math.lgamma(count + 1) - count * math.log(2)
+    return min(1.0, math.fsum(
+        math.exp(all_ways - math.lgamma(k + 1) - math.lgamma(count - k + 1))
+        for k in range(first, count + 1)
+    ))  # fmt: skip
 
 
 def teacher_gate(teacher: Teacher, confidence: float, people: Paired, looks: int) -> Verdict:

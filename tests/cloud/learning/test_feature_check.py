@@ -252,3 +252,19 @@ def test_payloads_are_what_came(here: World) -> None:
     with pytest.raises(Unknown):
         wire.payload("nobody", one.id)
     wire.close()
+
+
+@pytest.mark.parametrize(
+    "served", [np.full((2, 3), 1 / 3, np.float32), np.full((1, 2), 0.5, np.float32)]
+)
+def test_a_worker_of_another_number_of_classes_answers_otherwise(
+    served: NDArray[np.float32],
+) -> None:
+    found = check("tiny-cloud", "2.0.0", 5.0, seen(served=served), 0.05)
+    assert (found.agrees, found.answers_differ, found.largest) == (False, 2, 1.0)
+
+
+@pytest.mark.parametrize("label", [2, -1])
+def test_a_stored_label_that_the_graph_does_not_have_is_another_answer(label: int) -> None:
+    found = check("tiny-cloud", "2.0.0", 5.0, seen(stored_labels=np.array([0, label])), 0.05)
+    assert (found.agrees, found.answers_differ, found.largest) == (False, 1, 1.0)

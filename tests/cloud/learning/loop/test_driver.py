@@ -13,7 +13,7 @@ from cloud.learning.documents import Arrow, Cycle, Decision, LoopSettings, Phase
 from cloud.learning.loop.changes import Changes
 from cloud.learning.loop.desk import LoopDesk
 from cloud.learning.loop.driver import LoopDriver
-from cloud.learning.loop.events import Answered, Event
+from cloud.learning.loop.events import Answered, Event, Go
 from cloud.learning.loop.record import CycleRecord
 from cloud.learning.loop.settings import Loops
 from cloud.learning.metrics import LearningMetrics
@@ -143,6 +143,20 @@ def test_a_person_is_asked_and_his_word_moves_it(store: LoopStore) -> None:
             await desk.decide(name, Decision(verb="stop", comment="not now"), "ann", None)
             cycle = await desk.cycle(name)
             assert (cycle.phase, cycle.why[:23]) == (Phase.STOPPED, "stopped by ann: not now")
+
+    asyncio.run(main())
+
+
+def test_a_word_whose_request_ended_before_it_was_told_moves_it_all_the_same(
+    store: LoopStore,
+) -> None:
+    async def main() -> None:
+        async with driving(store, World(), clock := Clock()) as desk:
+            await desk.put(manual(asks=frozenset({Arrow.TRAIN, Arrow.ROLLOUT})), None)
+            name = (await desk.begin(MODEL, "ann", "")).id
+            await until(desk, name, lambda one: one.asks is Arrow.TRAIN)
+            await asyncio.to_thread(store.step, name, Go("ann", ""), clock())
+            await until(desk, name, lambda one: one.asks is Arrow.ROLLOUT)
 
     asyncio.run(main())
 

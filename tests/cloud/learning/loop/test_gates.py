@@ -18,7 +18,9 @@ from cloud.training import figure_names as names
 from tests.cloud.learning.loop.cycles import GOOD
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 0), (10, 4), (4, 10), (40, 40), (900, 850)])
+@pytest.mark.parametrize(
+    ("first", "second"), [(0, 0), (10, 4), (4, 10), (40, 40), (900, 850), (9_900, 9_800)]
+)
 def test_the_test_is_the_exact_one(first: int, second: int) -> None:
     exact = 1.0
     if first + second:

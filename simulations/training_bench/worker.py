@@ -23,6 +23,13 @@ from shared.errors import Unavailable
 
 _START_S: Final = 300.0
 _LOOK_S: Final = 0.5
+_SPIN: Final = """
+import sys
+from shared.parent_process import end_with_parent
+end_with_parent(int(sys.argv[1]))
+print(flush=True)
+while True: pass
+"""
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -101,10 +108,15 @@ def training(
 @contextmanager
 def spinning(job: Job, cpus: int) -> Iterator[Beside]:
     """`cpus` loops that touch no memory, on the job's cores and by its scheduling policy, held: what a busy
-    core costs on this machine, whatever it computes.
+    core costs on this machine, whatever it computes. They are in no cgroup.
     """
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cpus)]
+    loops: list[subprocess.Popen[bytes]] = []
     try:
+        for _ in range(cpus):
+            words = [sys.executable, "-c", _SPIN, str(os.getpid())]
+            loops.append(subprocess.Popen(words, stdout=subprocess.PIPE))  # noqa: S603  our own words
+            assert loops[-1].stdout is not None
+            loops[-1].stdout.readline()  # from here on it ends with this process
         for loop in loops:
             os.sched_setaffinity(loop.pid, os.sched_getaffinity(job.pids[0]))
             os.sched_setscheduler(loop.pid, os.sched_getscheduler(job.pids[0]), os.sched_param(0))
@@ -114,7 +126,7 @@ def spinning(job: Job, cpus: int) -> Iterator[Beside]:
     finally:
         for loop in loops:
             loop.kill()
-            loop.wait()
+            loop.communicate()
 
 
 def _wait_begun(tracking: Tracking, job: str, worker: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -116,8 +116,8 @@ def imitated(most: float, alike: Likeness) -> float:
 
 
 def turns_of(learnt: Rows, recipe: FineTune) -> Turns:
-    """Some of the field in each epoch, what people labelled first; and of base data, whose order is drawn
-    already.
+    """Some of the field in each epoch, and where it is more than all epochs show what people labelled
+    first; and of base data, whose order is drawn already.
     """
     field, base = (
         torch.from_numpy(np.flatnonzero(which)) for which in (learnt.coarse, ~learnt.coarse)
@@ -125,8 +125,10 @@ def turns_of(learnt: Rows, recipe: FineTune) -> Turns:
     drawn = field[
         torch.randperm(len(field), generator=torch.Generator().manual_seed(recipe.fitting.seed))
     ]
-    people_first = torch.argsort(torch.from_numpy(learnt.soft_share)[drawn], stable=True)
-    return Part(drawn[people_first], recipe.field_rows), Part(base, recipe.replay_rows)
+    if len(drawn) > recipe.field_rows * recipe.fitting.epochs:
+        by_others = torch.from_numpy(~learnt.by_person)[drawn]
+        drawn = drawn[torch.argsort(by_others, stable=True)]
+    return Part(drawn, recipe.field_rows), Part(base, recipe.replay_rows)
 
 
 def replayed(base: BaseData, rows: int, seed: int) -> NDArray[np.intp]:

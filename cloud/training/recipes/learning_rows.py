@@ -41,6 +41,8 @@ class Rows:
     """[N]: it travelled in sixteen grey levels."""
     weight: NDArray[np.float32]
     """[N]: how much its loss counts."""
+    by_person: NDArray[np.bool_]
+    """[N]: a person has said what it is."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -61,7 +63,7 @@ def of_field(field: Field, soft_share: float) -> Rows:
         field.images, field.labels, np.stack([field.soft, field.soft], 1),
         np.where(field.by_person, 0, soft_share).astype(np.float32),
         np.ones(len(field), np.bool_),
-        np.minimum(1 / field.shares, WEIGHT_MAX).astype(np.float32),
+        np.minimum(1 / field.shares, WEIGHT_MAX).astype(np.float32), field.by_person,
     )  # fmt: skip
 
 
@@ -74,13 +76,14 @@ def of_base(
         return Rows(
             images, labels, np.full((len(labels), 2, classes), 1 / classes, np.float32),
             np.zeros(len(labels), np.float32), np.zeros(len(labels), np.bool_),
-            np.ones(len(labels), np.float32),
+            np.ones(len(labels), np.float32), np.zeros(len(labels), np.bool_),
         )  # fmt: skip
     mirrored = np.ascontiguousarray(images[:, :, ::-1])
     soft = np.stack([soft_labels(images), soft_labels(mirrored)], 1)
     return Rows(
         images, labels, soft, np.full(len(labels), soft_share, np.float32),
         np.zeros(len(labels), np.bool_), np.ones(len(labels), np.float32),
+        np.zeros(len(labels), np.bool_),
     )  # fmt: skip
 
 

@@ -216,7 +216,7 @@ class Run:
             "optimizer": self._optimizer.state_dict(), "schedule": self._schedule.state_dict(),
             "stopping": dict(self._stopping.state_dict()), "best": self._best,
             "drawn": drawn if within else None, "torch": torch_state,
-            "loss_sum": self._loss_sum, "ended": self._ended,
+            "loss_sum": self._loss_sum, "ended": self._ended, "bf16": self._bf16,
         }  # fmt: skip
         path = self._checkpoints.save(step, state)
         self._saved_at = time.monotonic()
@@ -251,4 +251,8 @@ class Run:
         self._best = state["best"]
         self._drawn = None if state["drawn"] is None else state["drawn"][self._ranks.rank].clone()
         self._loss_sum, self._ended = state["loss_sum"], state["ended"]
+        if state["bf16"] != self._bf16:
+            self._out.said(
+                "this CPU's arithmetic is another than that of the steps before: other weights"
+            )
         torch.set_rng_state(state["torch"][self._ranks.rank].clone())

@@ -29,8 +29,8 @@ def learnt() -> "Rows":
     return Rows(
         images=np.zeros((rows, 4, 4), np.uint8), labels=number % 2,
         soft=np.full((rows, 2, 2), 0.5, np.float32),
-        soft_share=np.where(by_person, 0, 0.7).astype(np.float32),
-        coarse=number < FEEDBACK, weight=np.ones(rows, np.float32),
+        soft_share=np.zeros(rows, np.float32), coarse=number < FEEDBACK,
+        weight=np.ones(rows, np.float32), by_person=by_person,
     )  # fmt: skip
 
 
@@ -52,3 +52,12 @@ def test_the_rest_is_drawn_by_the_seed() -> None:
     )
     assert one == again != another
     assert sorted(one) == sorted(another) == list(range(FEEDBACK))
+
+
+def test_where_all_are_shown_chance_alone_orders_them() -> None:
+    from cloud.training.recipes.finetune import turns_of
+
+    enough = RECIPE.model_copy(update={"field_rows": FEEDBACK // RECIPE.fitting.epochs})
+    field, _ = turns_of(learnt(), enough)
+    assert min(field.of_epoch(1).tolist()) < FEEDBACK - PEOPLE  # not people's alone came first
+    assert set(range(FEEDBACK - PEOPLE, FEEDBACK)) & set(field.of_epoch(1).tolist())

@@ -26,7 +26,7 @@ def rows(count: int) -> "Rows":
     return Rows(
         images=images, labels=number % 3, soft=np.full((count, 2, 3), 1 / 3, np.float32),
         soft_share=np.zeros(count, np.float32), coarse=number % 2 == 0,
-        weight=np.where(number % 2 == 0, 3, 1).astype(np.float32),
+        weight=np.where(number % 2 == 0, 3, 1).astype(np.float32), by_person=number % 4 == 0,
     )  # fmt: skip
 
 

@@ -190,11 +190,13 @@ class Drifting:
             watch.tracks.move(device, group)
 
     async def _ask(self) -> None:
-        """The registry, for references of versions that devices have named."""
+        """The registry, for references of versions that devices have named. A version that it did not
+        have and has now is watched by its features from then on.
+        """
         watch = self._watch
         if watch is None:
             return
-        due = self._references.due(watch.wanted, self._now())[:_AT_ONCE]
+        due = self._references.due(watch.wanted, watch.known, self._now())[:_AT_ONCE]
         for found in await asyncio.gather(*(self._reference(of) for of in due)):
             if found is not None:
                 async with self._turn:

@@ -1,4 +1,6 @@
-"""References of versions, from the registry: asked for once each, and again later where it is away."""
+"""References of versions, from the registry: asked for once each, and again later where it is away or
+does not have the version yet.
+"""
 
 import asyncio
 import random
@@ -18,6 +20,8 @@ from shared.errors import HybridgeError, Unknown
 _PATIENCE_S: Final = 5.0
 _AGAIN_S: Final = 5.0
 _AGAIN_S_MAX: Final = 300.0
+_UNKNOWN_S: Final = 3600.0
+"""Until a version that the registry did not have is asked for again: somebody may have pushed it."""
 _FAILURES_KEPT: Final = 1_000
 
 
@@ -28,10 +32,18 @@ class References:
         self._settings, self._rng = settings, rng
         self._failures: dict[Of, tuple[int, float]] = {}
         """How often it failed, and when to try again."""
+        self._unknown: dict[Of, float] = {}
+        """Versions that the registry did not have, and when to ask for them again."""
 
-    def due(self, wanted: Iterable[Of], now: float) -> list[Of]:
-        """Those to ask for now."""
-        return [of for of in wanted if self._failures.get(of, (0, 0.0))[1] <= now]
+    def due(self, wanted: Iterable[Of], known: Iterable[Of], now: float) -> list[Of]:
+        """Those to ask for now. `known`: versions that have a reference, be it without features; what
+        the registry did not have and is not among them is forgotten.
+        """
+        asked = list(wanted)
+        unknown = {of: at for of in known if (at := self._unknown.get(of)) is not None}
+        self._unknown = unknown
+        asked += [of for of, at in unknown.items() if at <= now]
+        return [of for of in asked if self._failures.get(of, (0, 0.0))[1] <= now]
 
     async def of(self, version: Of, now: float) -> Reference:
         """From its manifest; without features where there is no registry, or no such version in it:
@@ -45,6 +57,7 @@ class References:
             found = await self._ask(self._settings, version)
         except Unknown:
             found = without(*version)
+            self._unknown[version] = now + _UNKNOWN_S
         except HybridgeError:
             count = self._failures.pop(version, (0, 0.0))[0] + 1
             pause = pause_s(count, _AGAIN_S, _AGAIN_S_MAX, self._rng)
@@ -52,6 +65,8 @@ class References:
             while len(self._failures) > _FAILURES_KEPT:
                 self._failures.pop(next(iter(self._failures)))
             raise
+        else:
+            self._unknown.pop(version, None)
         self._failures.pop(version, None)
         return found
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cloud.monitoring.drift.accuracy import AuditWindow
 from cloud.monitoring.drift.counting import (
@@ -19,6 +19,9 @@ from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.window import DeviceWindow, GroupWindow, fitting
 from shared.fleet.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from cloud.monitoring.drift.evidence import Evidence
 
 Of = tuple[str, str]
 """A model and its version."""
@@ -57,6 +60,8 @@ class GroupTrack:
     """Kinds that a look has found gone, or never there, with this version."""
     drifts: set[Kind] = field(default_factory=set)
     """Kinds that the last look found."""
+    seen: "Evidence | None" = None
+    """What the window showed at the last look at it."""
 
 
 class Tracks:
@@ -154,7 +159,7 @@ class Tracks:
             self.forget(name)
         return found
 
-    def drop_empty(self, now: float) -> list[tuple[str, Of]]:
+    def drop_empty(self, now: float) -> None:
         """Groups in which nobody runs the version any more, for as long as devices are remembered."""
         gone = [
             key for key, one in self.groups.items()
@@ -162,7 +167,6 @@ class Tracks:
         ]  # fmt: skip
         for key in gone:
             del self.groups[key]
-        return gone
 
     def _heard(self, device: str, telemetry: Telemetry, now: float) -> None:
         if (track := self.devices.get(device)) is not None:
@@ -253,7 +257,7 @@ class Tracks:
         self.begin_devices_anew(of)
         for group in self.of_version(of):
             group.window = GroupWindow(self._settings.window_samples)
-            group.is_changed = False
+            group.is_changed, group.seen = False, None
 
     def _drop_version(self, of: Of) -> None:
         del self.references[of]

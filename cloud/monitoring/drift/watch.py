@@ -35,13 +35,16 @@ class Watch:
         self._settings = settings
         self.tracks = Tracks(settings)
         self.board = Board(settings, self.tracks)
-        self._seen: dict[tuple[str, Of], Evidence] = {}
-        """Of each group and version, what its last look showed."""
 
     @property
     def wanted(self) -> tuple[Of, ...]:
         """Versions that run somewhere and whose references are not known."""
         return tuple(self.tracks.wanted)
+
+    @property
+    def known(self) -> tuple[Of, ...]:
+        """Versions whose references are known, be they without features."""
+        return tuple(self.tracks.references)
 
     def know(self, reference: Reference) -> None:
         self.tracks.know(reference)
@@ -68,8 +71,7 @@ class Watch:
             self._look_at_devices(reference, now, changes)
             self._look_at_accuracy(reference, groups, now, changes)
         self._look_at_silence(now, changes)
-        for gone in self.tracks.drop_empty(now):
-            self._seen.pop(gone, None)
+        self.tracks.drop_empty(now)
         self.board.tidy(now, changes)
         return changes
 
@@ -106,7 +108,7 @@ class Watch:
         for group, seen in zip(changed, found, strict=True):
             group.is_changed = False
             if seen is not None:
-                self._seen[group.name, group.of] = seen
+                group.seen = seen
                 moved.append((group, seen))
         return moved
 
@@ -118,7 +120,7 @@ class Watch:
             return
         every = [
             (one, seen) for one in groups
-            if one.devices > 0 and (seen := self._seen.get((one.name, one.of))) is not None
+            if one.devices > 0 and (seen := one.seen) is not None
         ]  # fmt: skip
         seen = evidence.of_fleet(reference, every, self._settings)
         if seen is None:

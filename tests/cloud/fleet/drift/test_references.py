@@ -43,6 +43,32 @@ def test_of_a_version_that_the_registry_does_not_have_nothing_is_known(
     assert asyncio.run(references.of((MODEL, "9.9.9"), 0.0)) == without(MODEL, "9.9.9")
 
 
+def test_a_version_that_is_registered_later_is_asked_for_again_within_the_hour(
+    home: RegistryProcess, tmp_path: Path
+) -> None:
+    references = References(
+        RegistryAsk(urls=(home.url,), api_key_file=home.key_file("viewer")), Random(1)
+    )
+    late, there = (MODEL, "3.0.0"), (MODEL, "1.0.0")
+    assert asyncio.run(references.of(late, 0.0)) == without(*late)
+    asyncio.run(references.of(there, 0.0))
+    assert references.due([], [late, there], 3599.0) == []
+    assert references.due([], [late, there], 3600.0) == [late]
+    push(home, tmp_path / "bundle", "3.0.0")
+    assert asyncio.run(references.of(late, 3600.0)) != without(*late)
+    assert references.due([], [late, there], 10_000.0) == []
+
+
+def test_a_version_that_is_watched_no_more_is_asked_for_no_more(home: RegistryProcess) -> None:
+    references = References(
+        RegistryAsk(urls=(home.url,), api_key_file=home.key_file("viewer")), Random(1)
+    )
+    of = (MODEL, "9.9.9")
+    asyncio.run(references.of(of, 0.0))
+    assert references.due([], [], 1.0) == []
+    assert references.due([], [of], 3600.0) == []
+
+
 def test_without_a_registry_nothing_is_known() -> None:
     assert asyncio.run(References(None, Random(1)).of(("m", "1.0.0"), 0.0)) == without("m", "1.0.0")
 
@@ -53,8 +79,8 @@ def test_a_registry_that_does_not_answer_is_asked_later(
     (tmp_path / "key").write_text("hy_nonsense")
     asks = RegistryAsk(urls=(home.url,), api_key_file=tmp_path / "key")
     references, of = References(asks, Random(1)), (MODEL, "1.0.0")
-    assert references.due([of], 0.0) == [of]
+    assert references.due([of], [], 0.0) == [of]
     with pytest.raises(HybridgeError):
         asyncio.run(references.of(of, 0.0))
-    assert references.due([of], 0.5) == []
-    assert references.due([of], 310.0) == [of]
+    assert references.due([of], [], 0.5) == []
+    assert references.due([of], [], 310.0) == [of]

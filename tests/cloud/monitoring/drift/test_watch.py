@@ -217,6 +217,40 @@ def test_a_device_that_claims_versions_drives_no_reference_out():
     assert len(watch.tracks.references) == 3
 
 
+def test_what_windows_showed_before_they_began_anew_is_no_evidence():
+    field = Field({"lyon": 6, "nice": 6})
+    field.turns(10)
+    field.turns(6, shifts={"nice": FAR})
+    assert field.on() == {("input", "group", "nice")}
+    field.watch.know(reference(expected=0.93))  # another one: all windows begin anew
+    field.devices.pop("nice")
+    field.turns(6, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
+def test_what_a_group_showed_goes_with_it_where_another_takes_its_room():
+    field = Field({"lyon": 6, "nice": 6}, DriftSettings(groups_max=3))
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    field.turns(6, shifts={"nice": FAR})
+    nice, guest = field.devices.pop("nice"), Device("paris-0")
+
+    def swapped(version):
+        for one in nice:
+            one.swaps(version)
+            field.watch.feed(one.name, "nice", one.report(), field.now + 1)
+
+    swapped("2.0.0")
+    field.watch.feed("paris-0", "paris", guest.report(), field.now + 1)
+    field.watch.forget(["paris-0"])
+    swapped("1.0.0")
+    assert field.watch.tracks.doubts["no_room"] == 0
+    field.turns(6, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
 # --- missing, silence, accuracy
 
 

@@ -18,6 +18,7 @@ from shared.errors import Conflict
 
 _JOB_MAY_BE = frozenset({Phase.TRAINING, Phase.EVALUATING})
 _STAYS = {
+    Phase.EVALUATING: "; the version stays in the registry, if it is there",
     Phase.APPROVING: "; the candidate stays in the registry",
     Phase.RELEASING: "; the candidate stays in the registry",
     Phase.ROLLING_OUT: "; the rollout goes on as it is: hybridge rollout abort or undo ends it",
@@ -89,7 +90,8 @@ def _stopped(record: CycleRecord, why: str, now: float) -> CycleRecord:
         raise Conflict(f"cycle {cycle.id} ends already: {record.ending.why}")
     stays = _STAYS.get(cycle.phase, "")
     if cycle.phase in _JOB_MAY_BE and cycle.version is not None:
-        return close(record, Phase.STOPPED, why, now, CancelJob(key=cycle.id, why=why[:500]))
+        cancel = CancelJob(key=cycle.id, why=why[:500])
+        return close(record, Phase.STOPPED, why + stays, now, cancel)
     return close(record, Phase.STOPPED, why + stays, now)
 
 

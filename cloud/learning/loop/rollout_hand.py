@@ -15,7 +15,9 @@ from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
 from cloud.rollouts.documents import ModelSubject, RolloutStatus, RolloutView
 from shared.errors import Conflict, Unavailable
 
-_ALARMS_MAX: Final = 200
+_ALARMS_MAX: Final = 100_000
+"""That are on: all of them, since newer ones of devices would hide a group's. The fleet has a bound of
+its own, which is 1,000 unless somebody set it."""
 _LAST: Final = "watch"
 
 

@@ -263,6 +263,15 @@ def test_a_person_can_stop_it_at_each_step(kind: str) -> None:
         step(record, e.Stop("ann"), NOW)
 
 
+@pytest.mark.parametrize("kind", ["evaluate", "watch_evaluation", "approve", "release"])
+def test_a_stop_says_that_the_version_stays_in_the_registry(kind: str) -> None:
+    record = step(until(kind), e.Stop("ann", "not today"), NOW).record
+    if record.ending is not None:
+        record = told(record, e.CleanedUp("job finetune-1 was done before"))
+    assert record.cycle.phase is Phase.STOPPED
+    assert "stays in the registry" in record.cycle.why
+
+
 def test_what_is_away_is_said_and_the_same_done_again() -> None:
     record = told(until("evaluate"), e.Away("the registry cannot be reached"))
     assert record.doing == until("evaluate").doing

@@ -1,5 +1,6 @@
 """What the edge and the cloud said of samples, beside what is known: for estimates and thresholds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,17 +40,17 @@ class AnswerRows:
         return len(self.labels)
 
 
-def answers(connection: Connection, query: SampleQuery, rows_max: int) -> AnswerRows:
-    """Samples on which people disagree are left out."""
+def answers(
+    connection: Connection, query: SampleQuery, rows_max: int, devices: Sequence[str] = ()
+) -> AnswerRows:
+    """Samples on which people disagree are left out. `devices`: of these alone; none named: all."""
     columns = (
         _of.edge_confidence, _of.edge_label, _of.cloud_label, _of.label, _of.label_source, _of.share
     )  # fmt: skip
-    newest = (
-        sa.select(_of.seq)
-        .where(*conditions(query), _of.contradicted == 0)
-        .order_by(_of.seq.desc())
-        .limit(rows_max)
-    )
+    wanted = [*conditions(query), _of.contradicted == 0]
+    if devices:
+        wanted.append(_of.device.in_(devices))
+    newest = sa.select(_of.seq).where(*wanted).order_by(_of.seq.desc()).limit(rows_max)
     rows = connection.execute(
         sa.select(*columns).where(_of.seq.in_(newest)).order_by(_of.seq.desc())
     ).all()

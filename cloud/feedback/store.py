@@ -5,7 +5,7 @@ serve` into the same database.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -155,9 +155,11 @@ class FeedbackStore:
         """What `accuracy` stands on."""
         return self._database.read(lambda c: strata(c, query, of))
 
-    def answers(self, query: SampleQuery, rows_max: int) -> AnswerRows:
-        """What the edge said, and what is known to be right, of the newest of these samples."""
-        return self._database.read(lambda c: answers(c, query, rows_max))
+    def answers(self, query: SampleQuery, rows_max: int, devices: Sequence[str] = ()) -> AnswerRows:
+        """What the edge said, and what is known to be right, of the newest of these samples.
+        `devices`: of these alone, 10,000 at most; none named: of all.
+        """
+        return self._database.read(lambda c: answers(c, query, rows_max, devices))
 
     def plan(self, spec: DataSetSpec) -> DataSetPlan:
         """What a data set would hold at present; nothing is read or written."""

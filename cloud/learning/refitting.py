@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final, Protocol
 
 from pydantic import Field
@@ -11,8 +11,9 @@ from pydantic import Field
 from cloud.feedback.answers import AnswerRows
 from cloud.feedback.documents import SampleQuery
 from cloud.fleet.client.client import FleetClient
-from cloud.fleet.documents import Profile
+from cloud.fleet.documents import EVERYBODY, Profile
 from cloud.learning.documents import LoopSettings, Refit
+from cloud.learning.known import FleetGroups
 from cloud.learning.models import Models
 from cloud.learning.neighbours import fleet_at
 from cloud.learning.settings import LearningFleet
@@ -25,6 +26,7 @@ from shared.fleet.profile import ProfileSettings, digest
 
 log = logging.getLogger(__name__)
 _CRITERIA: Final = ("silent <= 0.05",)
+_DEVICES_MAX: Final = 10_000
 
 
 class Refits(Section):
@@ -44,7 +46,9 @@ class Refits(Section):
 class Answers(Protocol):
     """The feedback store."""
 
-    def answers(self, query: SampleQuery, rows_max: int) -> AnswerRows: ...
+    def answers(
+        self, query: SampleQuery, rows_max: int, devices: Sequence[str] = ()
+    ) -> AnswerRows: ...
 
 
 class Versions(Protocol):
@@ -137,16 +141,31 @@ class Refitting:
         if version is None:
             raise Unknown(f"{model} has no released version")
         before = await self._before(model, version, profile)
-        return await asyncio.to_thread(self._fit_now, model, version, before)
+        devices = await self._devices(loop.group)
+        return await asyncio.to_thread(self._fit_now, model, version, before, devices)
 
-    def _fit_now(self, model: str, version: str, before: float) -> Refit:
+    async def _devices(self, group: str) -> tuple[str, ...]:
+        """Those that get the profile: what it promises is about them. None named: all."""
+        if group == EVERYBODY:
+            return ()
+        devices = await FleetGroups(self._fleet).devices(group)
+        if not devices:
+            raise Conflict(f"group {group} has no devices, so there is nothing to fit on")
+        if len(devices) > _DEVICES_MAX:
+            raise Conflict(
+                f"group {group} has {len(devices)} devices, and a threshold is fitted on at most "
+                f"{_DEVICES_MAX}; make it several groups"
+            )
+        return devices
+
+    def _fit_now(self, model: str, version: str, before: float, devices: tuple[str, ...]) -> Refit:
         from cloud.learning.refit import fit  # noqa: PLC0415  scipy takes seconds at every start
 
         settings = self._settings
         query = SampleQuery(
             model=model, version=version, since=max(0.0, self._now() - settings.window_s)
         )
-        rows = self._answers.answers(query, settings.samples_max)
+        rows = self._answers.answers(query, settings.samples_max, devices)
         found = fit(rows, settings.epsilon, settings.delta)
         return Refit(
             model=model, version=version, confidence_min=found.confidence_min, before=before,

@@ -117,7 +117,8 @@ class LearningService:
         versions = VersionHand(config.registry, JobBundles(queue, blobs))
         hands = Hands(
             SampleHand(
-                feedback, FleetGroups(config.fleet).devices, config.loops.labels_read_max, now
+                feedback, FleetGroups(config.fleet).devices, lambda model: store.loop(model).settings,
+                config.loops.labels_read_max, now,
             ),
             JobHand(queue, tracking, learning, store), versions, RolloutHand(config.fleet),
         )  # fmt: skip

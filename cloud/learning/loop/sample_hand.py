@@ -8,8 +8,10 @@ from typing import Final
 from cloud.feedback.documents import DataSetSpec, FeedbackSample, SampleQuery, Source
 from cloud.feedback.store import FeedbackStore
 from cloud.fleet.documents import EVERYBODY
+from cloud.learning.documents import LoopSettings
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
+from cloud.learning.loop.record import data_spec
 from cloud.learning.pages import all_samples
 from shared.errors import Refused, Unknown
 
@@ -23,13 +25,14 @@ class SampleHand:
         self,
         feedback: FeedbackStore,
         devices_of: Callable[[str], Awaitable[tuple[str, ...]]],
+        settings_of: Callable[[str], LoopSettings],
         labels_read_max: int,
         now: Callable[[], float],
     ) -> None:
-        """`devices_of` gives a group's devices. `labels_read_max`: samples with a person's label
-        that are read, the newest first.
+        """`devices_of` gives a group's devices, `settings_of` a model's loop (called on a thread).
+        `labels_read_max`: samples with a person's label that are read, the newest first.
         """
-        self._feedback, self._devices_of = feedback, devices_of
+        self._feedback, self._devices_of, self._settings_of = feedback, devices_of, settings_of
         self._labels_read_max, self._now = labels_read_max, now
 
     async def counted(self, command: c.Count) -> e.Counted:
@@ -57,8 +60,13 @@ class SampleHand:
         return spec.model_copy(update={"devices": devices})
 
     async def new_since(self, model: str, since: float | None) -> int:
-        query = SampleQuery(model=model, since=since)
-        return await asyncio.to_thread(self._feedback.count, query)
+        """Of those that a cycle of the loop would take. Raises `Unknown`, and as `counted`."""
+        settings = await asyncio.to_thread(self._settings_of, model)
+        spec = data_spec(settings, since, None)
+        if since is not None and spec.since is not None:
+            spec = spec.model_copy(update={"since": max(spec.since, since)})
+        spec = await self._of_group(spec, settings.group)
+        return await asyncio.to_thread(self._feedback.matching, spec)
 
     def _counted(self, spec: DataSetSpec, teacher: str) -> e.Counted:
         samples = self._feedback.matching(spec)

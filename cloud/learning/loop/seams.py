@@ -19,7 +19,7 @@ class Samples(Protocol):
     async def built(self, command: c.Build) -> e.Built: ...
 
     async def new_since(self, model: str, since: float | None) -> int:
-        """Samples of the edge model that came since then."""
+        """Samples that came since then and that a cycle of the model's loop would take."""
         ...
 
 

@@ -1,7 +1,9 @@
-"""When a loop's threshold is fitted anew by itself: who is away is asked again at the next look."""
+"""When a loop's threshold is fitted anew by itself: who is away is asked again at the next look. And
+of whom: of the devices that get it.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,14 +13,17 @@ from aiohttp.test_utils import TestServer
 
 from cloud.feedback.answers import AnswerRows
 from cloud.feedback.documents import SampleQuery
-from cloud.learning.documents import LoopSettings
+from cloud.fleet.documents import Device
+from cloud.learning.documents import LoopSettings, Refit
 from cloud.learning.models import Models
 from cloud.learning.refitting import Refits, Refitting
 from cloud.learning.settings import LearningFleet
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.learning.store.settings import LoopsKept
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Unavailable
+from shared.errors import Conflict, Unavailable
+from tests.cloud.feedback.world import MODEL, row, world
+from tests.tiny_bundle import write_tiny_bundle
 
 MADE_AT, NOW = 1.0, 1000.0
 
@@ -34,7 +39,7 @@ def loops(tmp_path: Path) -> Iterator[LoopStore]:
 
 
 class NoAnswers:
-    def answers(self, query: SampleQuery, rows_max: int) -> AnswerRows:
+    def answers(self, query: SampleQuery, rows_max: int, devices: Sequence[str] = ()) -> AnswerRows:
         raise AssertionError("nothing is released, so there is nothing to fit")
 
 
@@ -52,14 +57,19 @@ class Registry:
 
 
 @asynccontextmanager
-async def fleet() -> AsyncIterator[LearningFleet]:
-    """With one group, of no profile."""
+async def fleet(*devices: Device) -> AsyncIterator[LearningFleet]:
+    """With these devices; its groups have no profile."""
 
-    async def group(_: web.Request) -> web.Response:
-        return web.json_response({"name": "all"})
+    async def group(request: web.Request) -> web.Response:
+        return web.json_response({"name": request.match_info["group"]})
+
+    async def all_devices(_: web.Request) -> web.Response:
+        found = [one.model_dump(mode="json") for one in devices]
+        return web.json_response({"devices": found, "next": None})
 
     app = web.Application()
-    app.router.add_get("/v1/groups/all", group)
+    app.router.add_get("/v1/groups/{group}", group)
+    app.router.add_get("/v1/devices", all_devices)
     async with TestServer(app) as server:
         yield LearningFleet(urls=(str(server.make_url("")),))
 
@@ -99,3 +109,54 @@ def test_what_is_refused_waits_for_its_next_time(
     assert after_three_looks(loops, tmp_path, is_away=False) == 1
     assert loops.refitted_at("edge") == NOW
     assert events(caplog) == ["refit_refused"]
+
+
+class Current:
+    async def current(self, model: str) -> str | None:
+        assert model == MODEL
+        return "1.0.0"
+
+
+def fitted(loops: LoopStore, folder: Path, group: str) -> Refit:
+    """Of samples on which the edge of `cam-1` is right and that of `cam-2` is wrong. One is in group
+    `north`, the other in `south`, and nobody in `empty`.
+    """
+    write_tiny_bundle(folder / "bundles" / MODEL, name=MODEL)
+    loops.put(LoopSettings(model=MODEL, teacher="tiny-cloud", group=group), None, MADE_AT)
+    models = Models((folder / "bundles",), None, folder / "state")
+    devices = (Device(id="cam-1", group="north"), Device(id="cam-2", group="south"))
+
+    async def work() -> Refit:
+        async with fleet(*devices) as asked:
+            with world(f"sqlite:///{folder / 'f.db'}", folder) as here:
+                here.write(*(
+                    row(n, device=f"cam-{n % 2 + 1}", label=1, edge_label=1 + n % 2, at=NOW - 1)
+                    for n in range(800)
+                ))  # fmt: skip
+                refitting = Refitting(
+                    loops, here.store, Current(), models, asked, Refits(), 60.0, lambda: NOW
+                )
+                return await refitting.fitted(MODEL)
+
+    return asyncio.run(work())
+
+
+def test_a_groups_threshold_is_fitted_on_the_groups_own_samples(
+    loops: LoopStore, tmp_path: Path
+) -> None:
+    found = fitted(loops, tmp_path, "north")
+    assert found.samples == 400
+    assert found.confidence_min == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("group", ["south", "all"])
+def test_what_the_samples_of_others_would_give_is_not_what_it_gets(
+    loops: LoopStore, tmp_path: Path, group: str
+) -> None:
+    with pytest.raises(Conflict, match="a new model is needed"):
+        fitted(loops, tmp_path, group)
+
+
+def test_a_group_without_devices_has_nothing_to_fit_on(loops: LoopStore, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match="group empty has no devices"):
+        fitted(loops, tmp_path, "empty")

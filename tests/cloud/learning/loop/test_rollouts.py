@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +87,8 @@ def test_a_rollout_that_runs_is_undone_once(process: FleetProcess, settings: Lea
 class Answers:
     """What a device that is right nine times in ten sent."""
 
-    def answers(self, query: SampleQuery, rows_max: int) -> AnswerRows:
+    def answers(self, query: SampleQuery, rows_max: int, devices: Sequence[str] = ()) -> AnswerRows:
+        assert not devices
         assert (query.model, query.version, rows_max) == (MODEL, "1.1.0", 50_000)
         rng = np.random.default_rng(0)
         confidence = rng.random(5000)

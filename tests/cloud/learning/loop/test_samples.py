@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from cloud.feedback.documents import DataSetSpec
+from cloud.learning.documents import LoopSettings
 from cloud.learning.loop import commands as c
 from cloud.learning.loop.sample_hand import SampleHand
 from shared.errors import Refused
@@ -22,11 +23,13 @@ def here(tmp_path):
         yield found
 
 
-def hand(here: World) -> SampleHand:
+def hand(here: World, **loop: object) -> SampleHand:
+    settings = LoopSettings.model_validate({"model": MODEL, "teacher": "tiny-cloud", **loop})
+
     async def devices_of(group: str) -> tuple[str, ...]:
         return GROUPS[group]
 
-    return SampleHand(here.store, devices_of, 1000, lambda: NOW)
+    return SampleHand(here.store, devices_of, lambda _: settings, 1000, lambda: NOW)
 
 
 def count(here: World, group: str, **spec: object) -> int:
@@ -53,3 +56,27 @@ def test_devices_or_sites_that_are_named_say_it_alone(here):
 def test_a_group_without_devices_is_refused_in_words(here):
     with pytest.raises(Refused, match="group empty has no devices"):
         count(here, "empty")
+
+
+def new_since(here: World, since: float | None, **loop: object) -> int:
+    return asyncio.run(hand(here, **loop).new_since(MODEL, since))
+
+
+def test_new_samples_are_those_that_the_loop_would_take(here):
+    assert new_since(here, None) == 80
+    assert new_since(here, NOW + 60) == 20
+    assert new_since(here, None, group="north") == 40
+    assert new_since(here, NOW + 60, group="north") == 10
+    of_one = DataSetSpec(model=MODEL, devices=("cam-0",))
+    assert new_since(here, NOW + 60, group="north", data=of_one) == 5
+
+
+def test_samples_before_the_last_cycle_are_not_new_though_the_loop_may_take_them(here):
+    long_ago = DataSetSpec(model=MODEL, since=NOW)
+    assert new_since(here, NOW + 60, data=long_ago) == 20
+    assert new_since(here, None, data=DataSetSpec(model=MODEL, since=NOW + 70)) == 10
+
+
+def test_of_a_group_without_devices_nothing_is_counted_and_that_is_said(here):
+    with pytest.raises(Refused, match="group empty has no devices"):
+        new_since(here, None, group="empty")

@@ -156,8 +156,9 @@ def _job_seen(record: CycleRecord, seen: e.JobSeen, now: float) -> CycleRecord:
             if verdict.says == "holds":
                 return enter(record, Arrow.EVALUATE, now)
             reject = Reject(
-                model=record.cycle.model, version=version_of(record), why=verdict.words[:500]
-            )
+                model=record.cycle.model, version=version_of(record), job=job.id,
+                why=verdict.words[:500],
+            )  # fmt: skip
             return close(record, Phase.REFUSED, verdict.words, now, reject)
         case _:
             assert_never(job.state)

@@ -126,11 +126,12 @@ class CancelJob(Document):
 
 
 class Reject(Document):
-    """The version in the registry."""
+    """The version in the registry, where it is the one that the job made."""
 
     kind: Literal["reject"] = "reject"
     model: Name
     version: Version
+    job: JobId
     why: Words
 
 

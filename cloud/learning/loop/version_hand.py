@@ -46,13 +46,14 @@ class VersionHand:
             raise Conflict(f"{command.model}: {error}") from error
 
     async def evaluated(self, command: c.Evaluate) -> e.EvaluationSeen:
-        """The newest evaluation of the version, or a new one: it has one cycle, and needs no other."""
+        """The newest evaluation of the version, or a new one: it has one cycle, and needs no other.
+
+        Raises `Conflict` where somebody else pushed another bundle by this number meanwhile: the
+        cycle's figures are not about that one.
+        """
         async with self._registry() as registry:
-            try:
-                await registry.version(command.model, command.version)
-            except Unknown:
-                async with self._made.archive(command.job) as archive:
-                    await _push(registry, archive, command.job)
+            async with self._made.archive(command.job) as archive:
+                await _push(registry, archive, command.job)
             there = await registry.evaluations(command.model, command.version)
             if there:
                 return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
@@ -90,6 +91,7 @@ class VersionHand:
             return (await _version(registry, command.model, command.version))[0]
 
     async def rejected(self, command: c.Reject) -> e.CleanedUp:
+        """Nothing that somebody else pushed by this number."""
         async with self._registry() as registry:
             try:
                 found = await registry.version(command.model, command.version)
@@ -97,6 +99,13 @@ class VersionHand:
                 return e.CleanedUp()
             if found.state in _OVER:
                 return e.CleanedUp()
+            async with self._made.archive(command.job) as archive:
+                is_ours = (await _parcel(archive)).manifest_sha256 == found.manifest.sha256
+            if not is_ours:
+                return e.CleanedUp(
+                    f"{command.model} {command.version} in the registry is not of job {command.job}, "
+                    "and stays as it is"
+                )
             await registry.judge(
                 "reject", command.model, command.version, command.why, found.revision
             )
@@ -125,10 +134,13 @@ class VersionHand:
 
 async def _push(registry: RegistryClient, archive: Path, job: str) -> None:
     """Run again after a cut it goes on where it was."""
-    opened = await asyncio.to_thread(open_bundle, archive)
-    parcel = await asyncio.to_thread(push.parcel_of, opened, archive)
-    planned = await push.plan(registry, parcel)
+    planned = await push.plan(registry, await _parcel(archive))
     await push.push(registry, planned, Origin(training_job=job), lambda _: None)
+
+
+async def _parcel(archive: Path) -> push.Parcel:
+    opened = await asyncio.to_thread(open_bundle, archive)
+    return await asyncio.to_thread(push.parcel_of, opened, archive)
 
 
 async def _current(registry: RegistryClient, model: str) -> str:

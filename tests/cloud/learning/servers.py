@@ -1,5 +1,6 @@
 """A real learning process beside a real registry, on a feedback database with samples in it."""
 
+import hashlib
 import json
 import secrets
 import time
@@ -13,6 +14,7 @@ import sqlalchemy as sa
 from cloud.gateway.api_key import make_key
 from cloud.gateway.key_file import KeyLine
 from cloud.gateway.roles import Role
+from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.store import schema as s
 from tests.cloud.keyed_process import KeyedProcess
 from tests.cloud.registry.pushing import candidate, make_model
@@ -34,14 +36,18 @@ class LearningProcess(KeyedProcess):
     def feedback_url(self) -> str:
         return f"sqlite:///{self.state_dir / 'feedback.db'}"
 
-    def end_job(self, job: str, figures: Mapping[str, float], state: str = "done") -> None:
-        """As a worker would, beside the process, in its database."""
+    def end_job(self, job: str, figures: Mapping[str, float], bundle: bytes) -> None:
+        """As a worker would, beside the process, in its database and its artifact store."""
+        sha256 = hashlib.sha256(bundle).hexdigest()
+        FolderBlobs(self.state_dir / "artifacts").put(sha256, bundle)
         engine = sa.create_engine(f"sqlite:///{self.state_dir / 'learning.db'}")
         try:
             with engine.begin() as connection:
                 now = time.time()
                 connection.execute(
-                    sa.update(s.jobs).where(s.jobs.c.id == job).values(state=state, ended_at=now)
+                    sa.update(s.jobs)
+                    .where(s.jobs.c.id == job)
+                    .values(state="done", ended_at=now, bundle_sha256=sha256)
                 )
                 connection.execute(sa.insert(s.runs).values(
                     job=job, parameters="{}", code_version="test", machine="test", started_at=now,

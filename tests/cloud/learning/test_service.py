@@ -12,6 +12,7 @@ import pytest
 from cloud.learning.config import load, parse
 from cloud.store.evicting import Bounds
 from cloud.store.feedback import FeedbackTable
+from shared.bundle.writer import pack
 from shared.errors import Malformed
 from tests.cloud.feedback.world import row
 from tests.cloud.keyed_process import ROOT, until
@@ -103,7 +104,8 @@ def test_a_cycle_over_kill_9_at_each_thing_it_waits_for(
     data_set = learning.get(f"/v1/data-sets/{name}").json
     assert (data_set["sha256"], data_set["number"]) == (job["spec"]["data_set"], 1)
     push(registry, tmp_path / "edge-2", "1.0.1", EDGE, scale=11.0)
-    learning.end_job(job["id"], GOOD)
+    pack(tmp_path / "edge-2", tmp_path / "edge-2.hyb")
+    learning.end_job(job["id"], GOOD, (tmp_path / "edge-2.hyb").read_bytes())
     until(lambda: cycle(learning, name)["phase"] != "training")
     again(learning)
     until(lambda: cycle(learning, name)["asks"] == "release")

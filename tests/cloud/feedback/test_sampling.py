@@ -64,6 +64,21 @@ def test_strata_give_evenly_and_small_ones_all_they_have():
     assert counts(of, plain, "labels")[0] > 45
 
 
+def test_the_holdout_is_as_samples_came_until_rows_max_binds_and_then_only_without_strata():
+    of = candidates([0] * 3600 + [1] * 400)
+
+    def share_of_rare(chosen: Chosen) -> float:
+        return float((of.labels[chosen.taken[chosen.holdout]] == 1).mean())
+
+    whole = choose(of, spec())
+    assert whole.excluded == {}
+    assert share_of_rare(whole) == pytest.approx(0.1, abs=0.04)
+    even = choose(of, spec(rows_max=800))
+    assert even.excluded == {"over_rows_max": 3200}
+    assert share_of_rare(even) == pytest.approx(0.5, abs=0.15)
+    assert share_of_rare(choose(of, spec(rows_max=2000, stratify=()))) < 0.2
+
+
 def test_sites_are_strata_too():
     of = candidates([0, 1] * 100, sites=[0] * 180 + [1] * 20)
     assert counts(of, choose(of, spec(rows_max=40)), "sites") == [20, 20]

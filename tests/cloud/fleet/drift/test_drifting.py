@@ -14,9 +14,10 @@ from cloud.fleet.drift.keeping import DriftKeeping
 from cloud.fleet.drift.references import References
 from cloud.fleet.heard import Seen
 from cloud.fleet.metrics import FleetMetrics
+from cloud.fleet.settings import RegistryAsk
 from cloud.fleet.store.database import FleetDatabase
 from cloud.monitoring.drift.settings import DriftSettings
-from shared.errors import Malformed, Unavailable
+from shared.errors import Malformed, Unavailable, Unknown
 from tests.cloud.monitoring.drift.field import INTERVAL_S, Device, reference
 
 DEVICES = [f"lyon-{at}" for at in range(4)]
@@ -33,6 +34,20 @@ class Known(References):
         self.asked += 1
         if self.asked <= self.away:
             raise Unavailable("the registry is away")
+        return reference(version[1])
+
+
+class Late(References):
+    """A registry that does not have the version when it is first asked."""
+
+    def __init__(self):
+        super().__init__(RegistryAsk(urls=("http://127.0.0.1:1",)), Random(1))
+        self.asked = 0
+
+    async def _ask(self, settings, version):
+        self.asked += 1
+        if self.asked == 1:
+            raise Unknown("no such version")
         return reference(version[1])
 
 
@@ -106,6 +121,21 @@ def test_drift_is_stored_said_and_closed(region):
     assert region.wrote == 2
     assert region.counts.get_sample_value("hybridge_fleet_drift_alarms") == 0
     assert region.counts.get_sample_value("hybridge_fleet_drift_devices") == 4
+
+
+def test_a_version_that_is_registered_late_is_watched_by_its_features_within_the_hour(region):
+    region.database.close()
+    region.open(Late())
+
+    async def go():
+        await region.turns(14, 3.0)
+        assert (region.events(), region.references.asked) == ([], 1)
+        region.now += 3600
+        await region.turns(8)
+        await region.turns(6, 3.0)
+        assert (region.events(), region.references.asked) == (["drift_opened"], 2)
+
+    asyncio.run(go())
 
 
 def test_killed_with_an_alarm_on_it_does_not_open_twice_and_still_closes(region):

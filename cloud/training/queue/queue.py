@@ -14,6 +14,7 @@ from cloud.training.documents import Job, JobSpec, JobState, Quota, WorkerState
 from cloud.training.queue.placing import decide
 from cloud.training.queue.settings import Training
 from cloud.training.store import claim_rows, job_rows, place_rows, run_rows
+from cloud.training.store.clock import check_clock
 from cloud.training.store.database import LearningDatabase
 from shared.errors import Conflict, HybridgeError, Overloaded, Unknown
 
@@ -156,10 +157,14 @@ class JobQueue:
             raise Unknown(f"team {team} has no quota of its own")
 
     async def sweep(self) -> None:
-        """Take jobs from workers that vanished, and forget what is old, with its files."""
+        """Take jobs from workers that vanished, and forget what is old, with its files. Raises
+        `Unavailable` also while this machine's clock is too far from the database's.
+        """
 
         def change(connection: Connection) -> tuple[list[str], list[str]]:
-            now, settings = self._now(), self._settings
+            settings = self._settings
+            check_clock(connection, self._now, settings.clock_off_s)
+            now = self._now()
             lost = claim_rows.take_over(connection, settings, now)
             place_rows.forget_workers(connection, now - settings.workers_kept_s)
             files = job_rows.forget(connection, now - settings.kept_s, settings.kept_max)

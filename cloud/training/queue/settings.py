@@ -33,6 +33,9 @@ class Training(Section):
     lease_s: Annotated[float, Field(gt=1, le=3600)] = 30.0
     """A worker that is not heard of for this long has lost its jobs. Default: thirty of its beats; a
     database that restarts takes less."""
+    clock_off_s_max: Positive | None = None
+    """Between the clock of a worker, or of the process `learning`, and the database's: whoever is further
+    off takes no jobs. None: a sixth of `lease_s`."""
     retry_s_min: Positive = 10.0
     """Before the second attempt; it doubles from there."""
     retry_s_max: Positive = 600.0
@@ -48,6 +51,10 @@ class Training(Section):
     """Of one job; the oldest go first. Default: a MB at most."""
     workers_kept_s: Positive = 86_400.0
     """A worker that is gone is listed this long."""
+
+    @property
+    def clock_off_s(self) -> float:
+        return self.clock_off_s_max or self.lease_s / 6
 
     def quota_of(self, team: str) -> Quota:
         """Of a team that has none of its own."""

@@ -15,7 +15,7 @@ from cloud.training.documents import JobSpec
 from cloud.training.queue.ending import Ended, GaveBack, changes
 from cloud.training.queue.settings import Training
 from cloud.training.store import schema as s
-from cloud.training.store.job_rows import HELD
+from cloud.training.store.job_rows import HELD, is_named
 
 _J: Final = s.jobs.c
 
@@ -128,4 +128,4 @@ def keep_checkpoint(connection: Connection, job: Claimed, sha256: str, name: str
     mine = (_J.id == job.id, _J.owner == job.owner)
     before = connection.execute(select(_J.checkpoint).where(*mine)).scalar()
     connection.execute(update(s.jobs).where(*mine).values(checkpoint=sha256, checkpoint_name=name))
-    return None if before == sha256 else before
+    return None if before is None or is_named(connection, before) else str(before)

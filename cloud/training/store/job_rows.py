@@ -110,7 +110,7 @@ def forget(connection: Connection, ended_before: float, kept_max: int) -> list[s
         for table in (s.artifacts, s.points, s.logs, s.runs):
             connection.execute(delete(table).where(table.c.job == job_id))
         connection.execute(delete(s.jobs).where(_J.id == job_id))
-    return sorted(one for one in hashes if not _is_named(connection, one))
+    return sorted(one for one in hashes if not is_named(connection, one))
 
 
 def drop_checkpoints(connection: Connection) -> list[str]:
@@ -119,10 +119,11 @@ def drop_checkpoints(connection: Connection) -> list[str]:
     found = set(connection.execute(select(_J.checkpoint).where(*mine)).scalars())
     if found:
         connection.execute(update(s.jobs).where(*mine).values(checkpoint=None))
-    return sorted(one for one in found if not _is_named(connection, one))
+    return sorted(one for one in found if not is_named(connection, one))
 
 
-def _is_named(connection: Connection, sha256: str) -> bool:
+def is_named(connection: Connection, sha256: str) -> bool:
+    """Whether any job or run needs the file."""
     for query in (
         select(s.artifacts.c.job).where(s.artifacts.c.sha256 == sha256),
         select(_J.id).where(_J.checkpoint == sha256),

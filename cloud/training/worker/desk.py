@@ -14,6 +14,7 @@ from cloud.training.queue.placing import decide
 from cloud.training.queue.settings import Training
 from cloud.training.store import claim_rows, job_rows, place_rows, run_rows
 from cloud.training.store.claim_rows import Claimed
+from cloud.training.store.clock import check_clock
 from cloud.training.store.database import LearningDatabase
 from cloud.training.worker.notes import Notes
 
@@ -40,7 +41,9 @@ class Answer:
 
 
 class Desk:
-    """Everything raises `Unavailable` while the database is away."""
+    """Everything raises `Unavailable` while the database is away; `begin` and `beat` also while this
+    machine's clock is too far from the database's.
+    """
 
     def __init__(
         self,
@@ -64,7 +67,9 @@ class Desk:
         """
 
         def change(connection: Connection) -> None:
-            now, settings = self._now(), self._settings
+            settings = self._settings
+            check_clock(connection, self._now, settings.clock_off_s)
+            now = self._now()
             place_rows.seen(
                 connection, self._name, self._token, self._cpus, apart, now, settings.lease_s
             )
@@ -117,7 +122,9 @@ class Desk:
     def _beat(
         self, connection: Connection, held: Sequence[Held], apart: str, claims: bool
     ) -> Answer:
-        now, settings, answer = self._now(), self._settings, Answer()
+        settings, answer = self._settings, Answer()
+        check_clock(connection, self._now, settings.clock_off_s)
+        now = self._now()
         place_rows.seen(
             connection, self._name, self._token, self._cpus, apart, now, settings.lease_s
         )

@@ -1,6 +1,7 @@
 """Jobs in a real database, on virtual time: claims, leases, retries, bounds; SQLite and PostgreSQL."""
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,12 +15,13 @@ from cloud.training.store.database import LearningDatabase
 from cloud.training.tracking.tracking import Tracking
 from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.notes import Notes
-from shared.errors import Conflict, InUse, Overloaded, Unknown
+from shared.errors import Conflict, InUse, Overloaded, Unavailable, Unknown
 
 RECIPE = Supervised(version="1.0.0", name="n", network="edge-net", base="b")
 RULES = Training(
     lease_s=10.0, retry_s_min=4.0, retry_s_max=100.0, kept_s=1000.0, points_max=16,
     log_lines_max=16, queued_max=8, quotas_max=2, kept_max=3,
+    clock_off_s_max=1e12,
 )  # fmt: skip
 
 
@@ -129,6 +131,34 @@ def test_a_worker_that_vanished_loses_its_job_when_the_lease_is_over(at):
     gone = at.job("job-1")
     assert gone.state is JobState.FAILED
     assert "given up after 2 of 2" in gone.why
+
+
+@pytest.mark.parametrize(("off_s", "words"), [(32.0, "32.* s ahead of"), (-32.0, "32.* s behind")])
+def test_whose_clock_is_off_takes_no_jobs_of_others(at, off_s, words):
+    rules = Training()  # lease_s = 30
+    at.now = time.time() - 10
+    at.submit()
+    right = Desk(at.database, rules, "w", "w", 4, time.time)
+    asyncio.run(right.begin(""))
+    (job,) = at.beat(right).claimed
+
+    def wrong():
+        return time.time() + off_s
+
+    desk = Desk(at.database, rules, "x", "x", 4, wrong)
+    queue = JobQueue(at.database, rules, at.blobs, wrong)
+    for asked in (desk.begin("nothing"), desk.beat((), "", claims=True), queue.sweep()):
+        with pytest.raises(Unavailable, match=f"clock is {words} .*keep the clocks"):
+            asyncio.run(asked)
+    assert at.job("job-1").worker == "w"
+    assert at.beat(right, held(job)).lost == []
+
+
+def test_a_clock_that_is_a_little_off_is_taken(at):
+    for off_s in (-1.0, 1.0):
+        desk = Desk(at.database, Training(), "w", "w", 4, lambda off_s=off_s: time.time() + off_s)
+        asyncio.run(desk.begin(""))
+        assert at.beat(desk).claimed == []
 
 
 def test_pauses_between_attempts_double(at):
@@ -241,6 +271,22 @@ def test_two_workers_of_one_name_are_told_apart_until_the_first_is_gone(at):
         at.beat(other)
     asyncio.run(one.gone())
     at.beat(other)
+
+
+def test_a_checkpoint_that_another_job_has_too_is_kept_when_the_first_has_a_newer_one(at):
+    for _ in range(2):
+        at.submit()
+    desk = at.desk()
+    one, other = at.beat(desk).claimed
+
+    def keep(job, sha256):
+        return asyncio.run(desk.keep_checkpoint(job, sha256, "1.ckpt"))
+
+    assert keep(one, "a" * 64) is None
+    assert keep(other, "a" * 64) is None
+    assert keep(one, "a" * 64) is None
+    assert keep(one, "b" * 64) is None  # the other one would go on from it
+    assert keep(other, "b" * 64) == "a" * 64
 
 
 def test_points_and_lines_are_bounded_and_a_step_done_again_is_one_point(at):

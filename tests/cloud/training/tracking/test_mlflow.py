@@ -215,7 +215,7 @@ def test_a_run_of_more_than_a_page_of_points_is_copied_whole(tmp_path):
     mlflow, metrics = Mlflow(), [f"m{number}" for number in range(6)]
     database = LearningDatabase(f"sqlite:///{tmp_path / 'learning.db'}")
     database.open()
-    rules = Training(points_max=2000)
+    rules = Training(points_max=2000, clock_off_s_max=1e12)
     queue = JobQueue(database, rules, FolderBlobs(tmp_path / "blobs"), lambda: 100.0)
     desk = Desk(database, rules, "w", "t", 4, lambda: 100.0)
     recipe = Supervised(version="1.0.0", name="n", network="edge-net", base="b")

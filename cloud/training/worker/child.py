@@ -21,6 +21,10 @@ log = logging.getLogger(__name__)
 CHILD: Final = (sys.executable, "-m", "cloud.training.recipes.child")
 _STDERR_LINE_MAX: Final = 2000
 _READ_BYTES: Final = 64 * 1024
+_KILLED_S: Final = 60.0
+"""Until one that was killed has ended: it gives way to everything, and its memory is cleared first."""
+_PIPES_S: Final = 5.0
+"""For what is still in its pipes then."""
 
 
 class Child:
@@ -101,10 +105,20 @@ class Child:
             if self._process.returncode is None:
                 self._kill_session()
             await asyncio.to_thread(end_leftovers, self._folder)
-        # returns when its pipes have ended, too: nobody holds them any more
-        code = await self._process.wait()
-        await asyncio.wait([rest, self._errors])
-        return code
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_KILLED_S):
+                await _exited(self._process)
+        over = asyncio.create_task(self._process.wait(), name="over")  # of its pipes, too
+        _, held = await asyncio.wait([over, rest, self._errors], timeout=_PIPES_S)
+        if held:  # by what it started without its mark
+            log.warning("job_pipes_held", extra={"pid": self.pid})
+            # our ends: nothing public closes those that read
+            self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+            for task in held:
+                task.cancel()
+            await asyncio.wait(held)
+        code = self._process.returncode
+        return -signal.SIGKILL if code is None else code
 
     def _kill_session(self) -> None:
         """With what it started there. It has not been waited for, so that its number is its own."""

@@ -34,15 +34,13 @@ from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import CHECKPOINTS, Preparing
 from cloud.training.worker.pushing import push
 from cloud.training.worker.settings import TrainWorker
-from cloud.training.worker.stopping import Stop, astray, failed_words, stopped_as
+from cloud.training.worker.stopping import Stop, astray, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
 from shared.errors import HybridgeError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 _LOOK_S: Final = 5.0
 """Between two looks at what a job has on disk."""
-_OUR_OWN: Final = frozenset({"no_room"})
-"""Reasons of `Failed` that are this machine's and not the job's: elsewhere, or later, it may do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +148,7 @@ class JobRun:
         looking = asyncio.create_task(self._look(order.folder, child.pid, watch), name="looking")
         within_s = 0.0
         try:
-            await self._until_over(child, watch, reading)
-            within_s = settings.grace_s  # it has said its last word
+            within_s = await self._until_over(child, watch, reading)
         finally:
             looking.cancel()
             reading.cancel()
@@ -159,14 +156,14 @@ class JobRun:
             code = await child.end(within_s)
         return await self._judged(code)
 
-    async def _until_over(self, child: Child, watch: Watch, reading: asyncio.Task[None]) -> None:
-        """Returns when it has said its last word. Raises `Astray` as an `Unavailable`."""
+    async def _until_over(self, child: Child, watch: Watch, reading: asyncio.Task[None]) -> float:
+        """To its last word; how long its end may take then. Raises `Astray` as an `Unavailable`."""
         killed_at: float | None = None
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
         try:
             while not reading.done():
                 if self._stop == "lost":
-                    return
+                    return 0.0
                 if self._stop is not None and killed_at is None:
                     child.ask_to_stop()
                     killed_at = self._clock() + self._around.settings.grace_s
@@ -181,7 +178,7 @@ class JobRun:
                 now = self._clock()
                 if killed_at is not None:
                     if now >= killed_at:
-                        return
+                        return 0.0
                 elif now >= watch.silent_at():
                     raise astray(watch.why_silent())
                 elif now >= watch.spent_at():
@@ -190,6 +187,8 @@ class JobRun:
                 reading.result()
             except Astray as error:
                 raise astray(str(error)) from error
+            grace_s = self._around.settings.grace_s
+            return grace_s if killed_at is None else max(0.0, killed_at - self._clock())
         finally:
             stopping.cancel()
 
@@ -197,10 +196,8 @@ class JobRun:
         match self._last:
             case Made() if self._stop != "lost":
                 return None
-            case Failed() if self._last.reason in _OUR_OWN:
-                return GaveBack(failed_words(self._last), costs=True)
             case Failed():
-                return Broke(failed_words(self._last))
+                return failed_as(self._last)
             case _:
                 pass
         if self._stop is not None:

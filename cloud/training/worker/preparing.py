@@ -92,10 +92,13 @@ class Preparing:
         target = folder / CHECKPOINTS / Path(name).name
         if target.exists():
             return
+        beside = folder / "tmp" / target.name  # the next attempt clears what a kill left there
         try:
-            data_set.written(self.blobs, sha256, target, _BYTES_MAX)  # the job verifies it itself
+            data_set.written(self.blobs, sha256, beside, _BYTES_MAX)  # the job verifies it itself
+            with writing(target):
+                beside.replace(target)
         except HybridgeError:
-            target.unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
 
     def prune(self, held: frozenset[str]) -> None:
         """Folders of jobs that this worker has not: the newest `folders_kept` stay. Never raises."""

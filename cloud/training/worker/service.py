@@ -57,6 +57,8 @@ class TrainWorkerService:
         self._database = LearningDatabase(config.database_url)
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._clearing = asyncio.Lock()
+        """Of old folders: no job begins in one that goes."""
 
     @property
     def stopping(self) -> bool:
@@ -186,12 +188,15 @@ class TrainWorkerService:
         try:
             if before is not None:
                 await asyncio.wait([before])
+            async with self._clearing:
+                pass  # what began before this job was here; whatever begins later lets its folder be
             await run.run()
         finally:
             if self._runs.get(job) is run:
                 del self._runs[job], self._tasks[job]
             self._kick.set()
-        await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
+        async with self._clearing:
+            await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
         if self._config.worker.mlflow is not None:
             await copy_to(self._config.worker.mlflow, Tracking(self._database), job)
 

@@ -10,6 +10,8 @@ from cloud.training.queue.ending import Broke, Ended, GaveBack
 from cloud.training.worker.settings import TrainWorker
 from shared.errors import Unavailable
 
+_OUR_OWN: Final = frozenset({"no_room"})
+"""Reasons of `Failed` that are this machine's and not the job's: elsewhere, or later, it may do."""
 Stop = Literal["cancel", "preempt", "shutdown", "time", "disk", "lost"]
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -37,9 +39,10 @@ def stopped_as(how: Stop, spec: JobSpec, settings: TrainWorker) -> Ended:
             assert_never(how)
 
 
-def failed_words(failed: Failed) -> str:
+def failed_as(failed: Failed) -> Ended:
     at = "" if failed.step is None else f" at step {failed.step}"
-    return f"{failed.reason}{at}: {failed.words}"
+    words = f"{failed.reason}{at}: {failed.words}"
+    return GaveBack(words, costs=True) if failed.reason in _OUR_OWN else Broke(words)
 
 
 def astray(words: str) -> Unavailable:

@@ -1,0 +1,98 @@
+"""A job's folder: a checkpoint of another machine, old folders that go."""
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import sys
+
+from cloud.registry.artifacts.folder_blobs import FolderBlobs
+from cloud.training.documents import JobState
+from cloud.training.store.claim_rows import Claimed
+from cloud.training.worker.bundles import BundleShelf
+from cloud.training.worker.preparing import CHECKPOINTS, Preparing
+from tests.cloud.training.worker.standing import ROOT, Standing, until
+
+CONTENT = b"0123456789" * 10_000
+HASH = "c" * 64
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from cloud.registry.artifacts.folder_blobs import FolderBlobs
+from cloud.training.store.claim_rows import Claimed
+from cloud.training.documents import JobSpec
+from cloud.training.worker.bundles import BundleShelf
+from cloud.training.worker.config import load
+from cloud.training.worker.preparing import Preparing
+
+class Half(FolderBlobs):
+    def parts(self, sha256):
+        yield next(iter(super().parts(sha256)))[:50_000]
+        os.kill(os.getpid(), signal.SIGKILL)
+
+config, spec = load(Path(sys.argv[1]), {}), JobSpec.model_validate_json(sys.argv[2])
+shelf = BundleShelf(config.worker.bundles, None, config.state_dir)
+preparing = Preparing(config.worker, Half(Path(sys.argv[3])), shelf, config.work_dir)
+job = Claimed("job", "o", spec, 1, 0.0, ("c" * 64, "000002.txt"))
+asyncio.run(preparing.order(job))
+"""
+
+
+def test_a_kill_while_a_checkpoint_is_fetched_leaves_no_stump_of_it(tmp_path):
+    at = Standing(tmp_path / "at")
+    at.close()
+    config, spec, place = at.config, at.spec("trains"), at.state / "artifacts"
+    blobs = FolderBlobs(place)
+    blobs.put(HASH, CONTENT)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, at.config_path, spec.model_dump_json(), place],
+        cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    shelf = BundleShelf(config.worker.bundles, None, config.state_dir)
+    preparing = Preparing(config.worker, blobs, shelf, config.work_dir)
+    job = Claimed("job", "o", spec, 2, 0.0, (HASH, "000002.txt"))
+    checkpoints = preparing.folder("job") / CHECKPOINTS
+    assert list(checkpoints.iterdir()) == []
+    asyncio.run(preparing.order(job))
+    assert {one.name: one.read_bytes() for one in checkpoints.iterdir()} == {"000002.txt": CONTENT}
+
+
+def test_no_job_begins_in_an_old_folder_that_is_being_removed(tmp_path, monkeypatch):
+    at = Standing(tmp_path / "at", "folders_kept = 0")
+    remove, removed = shutil.rmtree, []
+
+    async def claimed_and_prepared(job):
+        """Whoever waits for a slow disk waits for as long as a job takes to begin, or half a second."""
+        await at.until(job, "running", "done", "failed")
+        inputs = at.config.work_dir / job / "inputs" / "bundles" / "tiny-edge"
+
+        async def look():
+            return inputs.exists()
+
+        try:
+            async with asyncio.timeout(0.5):
+                await until(look, bool)
+        except TimeoutError:
+            pass
+
+    async def go():
+        first = await at.submit("trains", steps=20, pace_s=0.05, cpus=16)
+        async with at.working():
+            await at.until(first, "running")
+            job = await at.submit("trains", steps=5, cpus=16, attempts_max=1)
+
+            def on_a_slow_disk(path, **more):
+                if path == at.config.work_dir / job:
+                    asyncio.run(claimed_and_prepared(job))
+                    removed.append(path)
+                remove(path, **more)
+
+            monkeypatch.setattr(shutil, "rmtree", on_a_slow_disk)
+            (at.config.work_dir / job).mkdir()
+            return await at.over(job)
+
+    over = asyncio.run(go())
+    at.close()
+    assert removed
+    assert (over.state, over.why) == (JobState.DONE, "")

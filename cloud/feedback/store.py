@@ -206,14 +206,23 @@ class FeedbackStore:
             raise Unknown(f"there is no file of a data set {sha256}: it was deleted, or never made")
         return b"".join(self._blobs.parts(sha256))
 
+    def verified(self, sha256: str) -> bytes:
+        """The same, once all of it has been read. Raises as `rows` does."""
+        content = self.content(sha256)
+        self._read(content, sha256)
+        return content
+
     def path(self, sha256: str) -> Path | None:
         """Its file, where it is one on this machine."""
         return self._blobs.path(sha256)
 
     def rows(self, sha256: str) -> DataRows:
         """Raises `Unknown`, and `Malformed` or `NotTrusted` for a file that is damaged."""
+        return self._read(self.content(sha256), sha256)
+
+    def _read(self, content: bytes, sha256: str) -> DataRows:
         where = f"data set {sha256[:12]}"
-        return read_rows(self.content(sha256), where, sha256, 2 * self.settings.data_set_bytes_max)
+        return read_rows(content, where, sha256, 2 * self.settings.data_set_bytes_max)
 
     def sweep(self, now: float) -> int:
         """Remove files that a process which was killed left without a version; how many."""

@@ -36,6 +36,10 @@ class TriggerKind(StrEnum):
     PERSON = "person"
 
 
+WAIT_S_MAX: Final = 1e9
+"""Seconds, 31 years: whoever writes more means never."""
+
+
 class Triggers(Document):
     """Any of them begins a cycle; None: it never does."""
 
@@ -45,11 +49,12 @@ class Triggers(Document):
     """An alarm of kind input, answer or accuracy on a group or the fleet."""
     accuracy_below: Share | None = None
     """The upper bound of the accuracy estimate's interval is below this."""
-    every_s: Annotated[float, Field(gt=0)] | None = None
+    every_s: Annotated[float, Field(ge=60, le=WAIT_S_MAX)] | None = None
+    """Since the last cycle began."""
     samples_min: Annotated[int, Field(ge=1)] = 500
     """No cycle begins with fewer samples, whatever triggers it: it waits for them."""
-    pause_s: Annotated[float, Field(ge=0)] = 3600.0
-    """After a cycle that ended, whatever way."""
+    pause_s: Annotated[float, Field(ge=0, le=WAIT_S_MAX)] = 3600.0
+    """After a cycle that ended, whatever way; at least five minutes after one that led to no new model."""
 
 
 class Teacher(Document):
@@ -100,13 +105,19 @@ class LoopSettings(Document):
     asks: frozenset[Arrow] = frozenset({Arrow.APPROVE, Arrow.RELEASE})
     """Before these a person says go. RELEASE without a release key always waits for the release."""
     rollout_stages: Literal["default", "fast"] = "default"
-    watch_s: Annotated[float, Field(ge=0)] = 86_400.0
+    watch_s: Annotated[float, Field(ge=0, le=WAIT_S_MAX)] = 86_400.0
     """How long alarms on the new version still end the cycle as failed."""
-    refit_every_s: Annotated[float, Field(gt=0)] | None = None
+    refit_every_s: Annotated[float, Field(gt=0, le=WAIT_S_MAX)] | None = None
     """Fit the escalation threshold anew on fresh audits, without a new model; None: never."""
 
     @model_validator(mode="after")
-    def _is_short(self) -> "LoopSettings":
+    def _makes_sense(self) -> "LoopSettings":
+        if self.teacher == self.model:
+            raise ValueError(f"teacher: {self.model} cannot teach itself; name the cloud model")
+        if self.data is not None and self.data.model != self.model:
+            raise ValueError(f"data.model: a loop of {self.model} learns from its samples alone")
+        if self.data is not None and self.data.holdout_share == 0:
+            raise ValueError("data.holdout_share: the gates need some; give 0.1")
         if self.data is not None and (count := len(self.data.devices)) > DEVICES_MAX:
             raise ValueError(
                 f"data.devices: a loop may name {DEVICES_MAX}, not {count}; name their sites"

@@ -96,7 +96,7 @@ class DataSetRoutes:
     async def _file(self, request: web.Request) -> web.Response:
         with self._files.one(caller_of(request)):
             made = await asyncio.to_thread(self._store.data_set, *_named(request))
-            content = await asyncio.to_thread(self._store.content, made.sha256)
+            content = await asyncio.to_thread(self._store.verified, made.sha256)
             name = f"{made.name}-{made.number}.npz"
             return web.Response(
                 body=content, content_type="application/octet-stream",

@@ -1,11 +1,14 @@
 """What begins a cycle. Pure."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from cloud.fleet.documents import EVERYBODY
 from cloud.learning.documents import Cycle, LoopSettings, Phase, TriggerKind
 from cloud.monitoring.drift.documents import Accuracy, Alarm, Kind
 
+_IN_VAIN_S: Final = 300.0
+"""After a cycle that led to nothing. What made it fail may stand, and each one leaves a data set behind."""
 _ABOUT_THE_MODEL = frozenset({Kind.INPUT, Kind.ANSWER, Kind.ACCURACY})
 
 
@@ -30,7 +33,8 @@ def next_at(settings: LoopSettings, last: Cycle | None) -> float | None:
     """Unix seconds before which nothing triggers; None: at any time."""
     if last is None or last.ended_at is None:
         return None
-    return last.ended_at + settings.triggers.pause_s
+    pause_s = settings.triggers.pause_s
+    return last.ended_at + (pause_s if last.phase is Phase.DONE else max(pause_s, _IN_VAIN_S))
 
 
 def triggered(

@@ -26,6 +26,7 @@ from cloud.training.recipes.saying import Saying
 from cloud.training.recipes.turns import Part, Turns, rows_per_epoch
 from cloud.training.recipes.validating import kept_apart
 from shared.confidence import softmax
+from shared.errors import Malformed
 
 RANGE_SAMPLES = 512
 MEASURED_ROWS = 2_000
@@ -45,6 +46,8 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     assert isinstance(recipe, FineTune)
     base = base_of(order)
     student = bundle_of(order, recipe.student, base)
+    if recipe.version == student.manifest.version:
+        raise Malformed(f"version: {recipe.student} has it; give what it makes another")
     where = f"data set for {recipe.student}"
     train, holdout = train_and_holdout(rows, base.image_shape, len(base.names), where)
     teacher = None if recipe.teacher is None else answering(bundle_of(order, recipe.teacher, base))

@@ -91,7 +91,7 @@ def average_decay(rows: int, fitting: Fitting, steps_max: int) -> float:
     """Of the averaged weights, for `rows` an epoch: over the last `steps_max` steps, or a third of a short run's, which
     would otherwise end with much of the weights that it began with.
     """
-    steps = fitting.epochs * -(-rows // fitting.batch)
+    steps = fitting.epochs * -(-max(rows, 1) // fitting.batch)
     return 1 - min(max(1 / steps_max, 3 / steps), 1.0)
 
 

@@ -137,7 +137,7 @@ class Run:
             return self._refused("a gradient")
         self._optimizer.step()
         self._schedule.step()
-        sgd.average(self._averaged, self._model, self._task.average_decay)
+        sgd.average(self._averaged, self._model, self._task.average_decay, engine.state.iteration)
         self._loss_sum += value
         self._loss = value / len(chosen)
         return self._loss

@@ -8,7 +8,7 @@ from cloud.feedback.documents import DataSetSpec, Deletion, SampleQuery, Source
 from cloud.feedback.settings import FeedbackSettings
 from cloud.store.draw import FOLDS, draw_of
 from cloud.store.feedback import Bounds
-from shared.errors import Conflict, Malformed, Overloaded, TooLarge, Unknown
+from shared.errors import Conflict, Malformed, NotTrusted, Overloaded, TooLarge, Unknown
 from shared.wire.envelope import Payload
 from shared.wire.pixels import Encoder, dictionary_id
 from tests.cloud.feedback.world import MODEL, NOW, PLENTY, World, row, sample_of, world
@@ -259,6 +259,21 @@ def test_a_file_stays_while_a_version_has_it(here):
     assert here.store.data_set("b").number == 1
     with pytest.raises(Unknown, match="data set a"):
         here.store.data_set("a")
+
+
+def test_a_file_that_is_damaged_is_not_handed_out(here):
+    here.write(*some())
+    made = here.store.build("a", DataSetSpec(model=MODEL), "ada", NOW)
+    whole = here.store.verified(made.sha256)
+    path = here.store.path(made.sha256)
+    middle = len(whole) // 2
+    path.write_bytes(
+        whole[:middle]
+        + bytes(byte ^ 0xFF for byte in whole[middle : middle + 4])
+        + whole[middle + 4 :]
+    )
+    with pytest.raises((Malformed, NotTrusted), match="data set"):
+        here.store.verified(made.sha256)
 
 
 def test_files_without_a_version_are_swept_when_they_are_old(here):

@@ -176,3 +176,12 @@ def test_workers_that_start_at_once_all_open_a_new_database(tmp_path: Path) -> N
         with ThreadPoolExecutor(count) as pool:
             for started in [pool.submit(start) for _ in range(count)]:
                 started.result()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    table = FeedbackTable(f"sqlite:///{tmp_path}/none/feedback.db", PLENTY)
+    with pytest.raises(
+        Unavailable, match=f"there is no folder {tmp_path}/none .*start the process"
+    ):
+        table.open()
+    assert not list(tmp_path.iterdir())

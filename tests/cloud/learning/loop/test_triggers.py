@@ -104,6 +104,13 @@ def test_time_begins_one_counted_from_the_last_or_from_the_loops_making() -> Non
     assert found(Facts(0), last(begun_at=NOW - 10_000), triggers=triggers) is not None
 
 
+@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.REFUSED, Phase.STOPPED])
+def test_one_that_led_to_nothing_is_not_begun_again_at_once(phase: Phase) -> None:
+    triggers, alarms = Triggers(pause_s=0), Facts(0, (alarm(),))
+    assert found(alarms, last(phase, ended_at=NOW - 299), triggers=triggers) is None
+    assert found(alarms, last(phase, ended_at=NOW - 300), triggers=triggers) is not None
+
+
 def test_versions_count_on_from_the_current_one_past_those_that_are_taken() -> None:
     assert next_version("1.0.0", ["1.0.0"]) == "1.0.1"
     assert next_version("1.0.0", ["1.0.0", "1.0.1", "1.0.2", "2.0.3"]) == "1.0.3"

@@ -73,6 +73,21 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: 
     assert weights(other) != one
 
 
+def test_of_what_a_short_run_began_with_nothing_is_left_in_its_average() -> None:
+    import torch
+    from torch import nn
+
+    from cloud.training.recipes.sgd import average
+
+    averaged, model = nn.BatchNorm1d(1), nn.BatchNorm1d(1)
+    assert averaged.running_var is not None
+    assert model.running_var is not None
+    model.running_var.fill_(0.01)
+    for step in range(1, 101):
+        average(averaged, model, 1 - 3 / 100, step)
+    assert torch.isclose(averaged.running_var, torch.tensor(0.01), rtol=1e-3).all()
+
+
 @pytest.mark.parametrize("asked", [True, False])
 def test_it_steps_in_bfloat16_where_that_is_asked_for_and_the_cpu_has_it(
     tmp_path: Path, asked: bool

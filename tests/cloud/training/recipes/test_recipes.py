@@ -206,6 +206,22 @@ def test_feedback_that_cannot_teach_fails_before_any_step(
     assert not (workshop._folder / "none" / "checkpoints").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"version": "1.0.0"}, "version: small@1.0.0 has it; give what it makes another"),
+        ({"field_rows": 0, "replay_rows": 0}, "turns: no row is in any epoch"),
+    ],
+)
+def test_a_fine_tune_that_makes_nothing_new_is_refused(
+    workshop: Workshop, tmp_path: Path, asked: dict[str, object], words: str
+) -> None:
+    data = write_feedback(tmp_path / "d.npz", feedback())
+    recipe = {"kind": "finetune", "version": "1.0.6", "student": "small@1.0.0"} | asked
+    with pytest.raises(HybridgeError, match=words):
+        workshop.make("none", data, **recipe)
+
+
 def test_a_bundle_that_nobody_brought_is_named(workshop: Workshop) -> None:
     with pytest.raises(HybridgeError, match=r"other@1\.0\.0: the worker brought no such bundle"):
         workshop.make("none", kind="fp16", version="1.0.6", source="other@1.0.0")

@@ -21,7 +21,7 @@ from tests.cloud.training.recipes.materials import NAMES, feedback, write_base, 
 
 pytestmark = pytest.mark.train
 
-FITTING = {"epochs": 6, "batch": 64, "optimizer": "sgd", "learning_rate": 0.1}
+FITTING = {"epochs": 10, "batch": 64, "optimizer": "sgd", "learning_rate": 0.1}
 SMALL = {"base": "small", "version": "1.0.0"}
 
 

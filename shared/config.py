@@ -44,11 +44,12 @@ def in_words(error: ValidationError) -> str:
 def _finding(found: Mapping[str, object]) -> str:
     loc, message = found["loc"], str(found["msg"])
     assert isinstance(loc, tuple)
-    where = ".".join(map(str, loc)) or "file"
+    where = ".".join(map(str, loc))
     match found["type"]:
         case "extra_forbidden":
             return f"{where}: no such setting; check its spelling or remove it"
         case "missing":
             return f"{where}: is missing; set it"
         case _:
-            return f"{where}: {re.sub(r'^Value error, ', '', message)}"
+            words = re.sub(r"^Value error, ", "", message)
+            return f"{where}: {words}" if where else words  # of the document as a whole

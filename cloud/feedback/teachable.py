@@ -27,6 +27,6 @@ def why_not(
     if len(classes) < CLASSES_MIN:
         return (
             f"all {len(train)} rows to train on are of class {classes[0]}{besides}; a model learns "
-            f"from {CLASSES_MIN} classes or more: widen the times, devices or sites"
+            f"from {CLASSES_MIN} classes or more: widen the times, devices or sites, or raise rows_max"
         )
     return ""

@@ -97,9 +97,9 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.5, help="of each stretch")
     parser.add_argument("--variants", action="store_true", help="try ways to keep the job apart")
     parser.add_argument(
-        "--network", choices=get_args(NetworkName), default="edge-net",
-        help="what is trained: the small one, as the loop does, or the big one, whose steps do not fit "
-        "the cache",
+        "--network", choices=get_args(NetworkName), default="cloud-net",
+        help="what is trained: the big one, whose steps do not fit the cache, or the small one, by the "
+        "loop's settings",
     )  # fmt: skip
     parser.add_argument("--cpus", type=int, help="threads of the job")
     parser.add_argument("--worker", default="", help="lines of [worker], as 'cores = [1]'")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
-from cloud.training.documents import FineTuning, JobSpec, NetworkName, Supervised
+from cloud.training.documents import FineTuning, Fitting, JobSpec, NetworkName, Supervised
 from cloud.training.queue.queue import JobQueue
 from cloud.training.queue.settings import Training
 from cloud.training.store.database import LearningDatabase
@@ -77,7 +77,7 @@ def training(
     queue = JobQueue(database, Training(), FolderBlobs(folder / "state" / "artifacts"), time.time)
     recipe = Supervised(
         version="1.0.0", name="bench", network=network, base="fashion-mnist",
-        fitting=FineTuning(epochs=1000),
+        fitting=FineTuning(epochs=1000) if network == "edge-net" else Fitting(epochs=1000),
     )  # fmt: skip
     job = asyncio.run(queue.submit(JobSpec(recipe=recipe, cpus=cpus), "bench"))
     with (folder / "log").open("wb") as log:

@@ -54,6 +54,7 @@ Unsure = Annotated[
     str | None, typer.Option(metavar="SHARE", help="The cloud was less sure than this, as 0.6.")
 ]
 Disputed = Annotated[bool, typer.Option("--disputed", help="Edge and cloud, or people, differ.")]
+Contradicted = Annotated[bool, typer.Option("--contradicted", help="People differ.")]
 Unlabelled = Annotated[bool, typer.Option("--unlabelled", help="No person has said what it shows.")]
 Holdout = Annotated[
     bool, typer.Option("--holdout", help="Only what data sets keep from training, to measure on.")
@@ -86,6 +87,7 @@ class Wanted:
     until: str | None = None
     unsure: str | None = None
     disputed: bool = False
+    contradicted: bool = False
     unlabelled: bool = False
     holdout: bool = False
     holdout_share: str | None = None
@@ -105,7 +107,8 @@ class Wanted:
             "since": None if self.since is None else moment_of(self.since, "--since", now),
             "until": None if self.until is None else moment_of(self.until, "--until", now),
             "unsure": None if self.unsure is None else share(self.unsure, "--unsure"),
-            "disputed": self.disputed, "unlabelled": self.unlabelled, "holdout": self._held(),
+            "disputed": self.disputed, "contradicted": self.contradicted,
+            "unlabelled": self.unlabelled, "holdout": self._held(),
         }  # fmt: skip
         return checked(SampleQuery, tree, "options")
 

@@ -55,6 +55,7 @@ def list_samples(
     until: arguments.Until = None,
     unsure: arguments.Unsure = None,
     disputed: arguments.Disputed = False,
+    contradicted: arguments.Contradicted = False,
     unlabelled: arguments.Unlabelled = False,
     holdout: arguments.Holdout = False,
     holdout_share: arguments.HoldoutShare = None,
@@ -74,7 +75,7 @@ def list_samples(
 
     wanted = arguments.Wanted(
         model, version, device, site, reason, label, source, since, until, unsure, disputed,
-        unlabelled, holdout, holdout_share,
+        contradicted, unlabelled, holdout, holdout_share,
     )  # fmt: skip
     with ending():
         names: Names = ()

@@ -93,6 +93,8 @@ class SampleQuery(Document):
     """The cloud's own confidence is below this: what a person should look at."""
     disputed: bool = False
     """Edge and cloud differ, or people do."""
+    contradicted: bool = False
+    """People differ: it is in no data set until they agree."""
     unlabelled: bool = False
     """No person has said what it is."""
     holdout: Annotated[float, Field(gt=0, le=0.5)] | None = None

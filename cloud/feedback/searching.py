@@ -49,6 +49,8 @@ def conditions(query: SampleQuery) -> list[ColumnElement[bool]]:
         found.append(_of.cloud_confidence < query.unsure)
     if query.disputed:
         found.append(sa.or_(_of.edge_label != _of.cloud_label, _of.contradicted == 1))
+    if query.contradicted:
+        found.append(_of.contradicted == 1)
     if query.unlabelled:
         found.append(_of.label_source != Source.PERSON.value)
     if query.holdout is not None:

@@ -80,6 +80,7 @@ class FeatureChecking:
         self._store, self._feedback, self._models, self._wire = store, feedback, models, wire
         self._served, self._settings, self._metrics, self._now = served, settings, metrics, now
         self._one = asyncio.Lock()  # each holds tensors and a graph
+        self._unmade = set[str]()
 
     async def checks(self) -> list[FeatureCheck]:
         """The newest of each model."""
@@ -88,8 +89,23 @@ class FeatureChecking:
     async def check(self, model: str) -> FeatureCheck:
         """Of the cloud model's newest version that answered samples, now.
 
-        Raises `NothingYet` where no sample of it is here, `Conflict` where its samples cannot be read.
+        Raises `NothingYet` where no sample of it is here, `Conflict` where its samples cannot be read. What
+        the check before found holds on then, and the metrics say that it is old.
         """
+        try:
+            found = await self._made(model)
+        except HybridgeError as error:
+            if not isinstance(error, NothingYet):
+                self._unmade.add(model)
+            raise
+        else:
+            self._unmade.discard(model)
+        finally:
+            self._metrics.checks_unmade.set(len(self._unmade))
+        await self._told(found)
+        return found
+
+    async def _made(self, model: str) -> FeatureCheck:
         async with self._one:
             samples = await asyncio.to_thread(self._newest, model)
             version = samples[0].cloud_version
@@ -107,7 +123,6 @@ class FeatureChecking:
             )  # fmt: skip
             found = check(model, version, self._now(), seen, self._settings.difference_max)
             await asyncio.to_thread(self._store.put_check, found)
-        await self._told(found)
         return found
 
     async def run(self) -> None:

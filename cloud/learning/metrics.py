@@ -22,6 +22,10 @@ class LearningMetrics:
             "hybridge_learning_feature_checks_failed",
             "Models whose newest check found training and serving to differ", registry=registry,
         )  # fmt: skip
+        self.checks_unmade = Gauge(
+            "hybridge_learning_feature_checks_unmade",
+            "Models with samples whose last check could not be made", registry=registry,
+        )  # fmt: skip
         self.jobs = Gauge(
             "hybridge_learning_jobs", "Training jobs, by state", ["state"], registry=registry
         )

@@ -21,7 +21,7 @@ from cloud.learning.store.loops import LoopStore
 from cloud.rollouts.documents import ProfileSubject, RolloutStatus
 from shared.bundle.manifest import Share
 from shared.config import Count, Positive, Section
-from shared.errors import Conflict, HybridgeError, Malformed, Unavailable, Unknown
+from shared.errors import Conflict, HybridgeError, Unavailable, Unknown
 from shared.fleet.profile import ProfileSettings, digest
 
 log = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class Refitting:
         for one in calibration.thresholds:
             if one.name == name:
                 return one.confidence_min
-        raise Malformed(
+        raise Conflict(
             f"{model} {version}: its bundle has no threshold {name}; it never escalates"
         )
 

@@ -54,7 +54,7 @@ class Drifting:
         self._metrics, self._wrote, self._now = metrics, wrote, now
         self._watch: Watch | None = None
         self._pending: dict[str, Telemetry] = {}
-        """The newest report of each device, which has all of those before it in it."""
+        """The newest report of each device, which has all those of its tally before it in it."""
         self._unsaved: list[Change] = []
         self._kept_at = self._compared_at = 0.0
         self._turn = asyncio.Lock()
@@ -69,7 +69,13 @@ class Drifting:
             if device not in self._pending and len(self._pending) >= self._settings.pending_max:
                 self._metrics.drift_doubts.labels("no_turn").inc()
                 continue
-            self._pending[device] = telemetry
+            self._replace(device, telemetry)
+
+    def _replace(self, device: str, telemetry: Telemetry) -> None:
+        before = self._pending.get(device)
+        if before is not None and _tally_of(before) != _tally_of(telemetry):
+            self._metrics.drift_doubts.labels("no_turn").inc()
+        self._pending[device] = telemetry
 
     def drain(self) -> None:
         """`run` ends after a last look."""
@@ -135,8 +141,9 @@ class Drifting:
         except Unavailable as error:
             if self._said.admits("store", began) is not None:
                 log.warning("store_away", extra={"why": str(error)})
-            for device, telemetry in reports.items():  # newer ones are newer
-                self._pending.setdefault(device, telemetry)
+            newer, self._pending = self._pending, reports
+            for device, telemetry in newer.items():
+                self._replace(device, telemetry)
             return
         self._metrics.drift_look_seconds.observe(time.monotonic() - began)
         self._count()
@@ -227,3 +234,8 @@ class Drifting:
         for device in tracks.other_schema:
             if self._said.admits(f"schema {device}", time.monotonic()) is not None:
                 log.warning("sketch_of_another_schema", extra={"device": device})
+
+
+def _tally_of(report: Telemetry) -> tuple[str, int]:
+    """Counters begin anew with each."""
+    return report.boot, report.tally.started

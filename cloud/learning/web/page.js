@@ -60,7 +60,7 @@ const named = (label) => names()[label] ?? String(label);
 async function showSamples(from) {
   const fields = $("filters").elements;
   const query = new URLSearchParams({ limit: "24" });
-  for (const name of ["unlabelled", "disputed"]) if (fields[name].checked) query.set(name, "true");
+  for (const name of ["unlabelled", "disputed", "contradicted"]) if (fields[name].checked) query.set(name, "true");
   if (fields.holdout.checked) query.set("holdout", "0.1");
   for (const name of ["unsure", "device", "site"]) if (fields[name].value) query.set(name, fields[name].value);
   if (from) query.set("after", from);

@@ -89,6 +89,8 @@ def _work(lines: Messages, out: Saying, recipes: str) -> Exit:
         from cloud.training.recipes.distributed import launch  # noqa: PLC0415  torch
 
         return launch(order, lines, out, recipes)
+    if order.engine == "ray":
+        out.said("engine ray: one process is this machine's own work; give processes for more")
     surroundings.steady(order.threads)
     return run(order, out, recipes)
 

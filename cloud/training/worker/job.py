@@ -32,7 +32,7 @@ from cloud.training.worker.leftovers import end_leftovers
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import CHECKPOINTS, Preparing
-from cloud.training.worker.pushing import push
+from cloud.training.worker.pushing import push, registry_of
 from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.stopping import Stop, astray, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
@@ -115,6 +115,8 @@ class JobRun:
 
     async def _work(self, artifacts: list[Artifact]) -> Ended:
         around = self._around
+        if self.job.spec.push:
+            registry_of(around.settings.registry)  # before hours of work, not after them
         await asyncio.to_thread(end_leftovers, around.preparing.folder(self.job.id).absolute())
         order = await around.preparing.order(self.job)
         if self._stop is not None:  # before it began

@@ -46,7 +46,7 @@ def reach(plan: Plan) -> str:
     if plan.gives_way:
         reached.append(to_idle())
     if plan.cores:
-        os.sched_setaffinity(0, plan.cores)
+        _bind(plan.cores)
         reached.append(f"cores {','.join(map(str, sorted(os.sched_getaffinity(0))))}")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for kind, limit, name in (
@@ -56,6 +56,14 @@ def reach(plan: Plan) -> str:
         if limit is not None:
             reached.append(f"{name} {bound(kind, limit) // 2**20} MiB")
     return ", ".join(reached) or "nothing"
+
+
+def _bind(cores: tuple[int, ...]) -> None:
+    had = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        sys.exit(f"cores {list(cores)}: this process has {sorted(had)}, and none of them ({error.strerror})")
 
 
 def main() -> None:

@@ -23,14 +23,9 @@ async def push(
 
     Raises `Malformed` where there is no registry, and what the registry refuses with.
     """
-    if settings is None:
-        raise Malformed(
-            "push: this worker has no [worker.registry]; add it, or submit without push and push the "
-            "bundle by hand (`hybridge model push`)"
-        )
-    asks = settings
-    if settings.push_key_file is not None:
-        asks = settings.model_copy(update={"api_key_file": settings.push_key_file})
+    asks = registry_of(settings)
+    if asks.push_key_file is not None:
+        asks = asks.model_copy(update={"api_key_file": asks.push_key_file})
     opened = await asyncio.to_thread(open_bundle, bundle)
     parcel = await asyncio.to_thread(pushes.parcel_of, opened, bundle)
     async with client(asks) as registry:
@@ -42,6 +37,16 @@ async def push(
     log.info(
         "bundle_pushed", extra={"model": version.model, "version": version.version, "job": job}
     )
+
+
+def registry_of(settings: WorkerRegistry | None) -> WorkerRegistry:
+    """Raises `Malformed` where there is none."""
+    if settings is None:
+        raise Malformed(
+            "push: this worker has no [worker.registry]; add it, or submit without push and push the "
+            "bundle by hand (`hybridge model push`)"
+        )
+    return settings
 
 
 async def _parent(registry: RegistryClient, model: str, begun_with: str | None) -> str | None:

@@ -105,8 +105,10 @@ def test_people_outrank_the_cloud_and_each_has_one_word(here):
     split = label("cam-1", sample_of(1), 1, "bob", NOW + 3)
     assert (split.contradicted, split.label) == (True, 1)
     assert here.store.state().contradicted == 1
+    assert numbers(here, contradicted=True) == [1]
     agreed = label("cam-1", sample_of(1), 1, "ada", NOW + 4)
     assert (agreed.contradicted, agreed.label) == (False, 1)
+    assert numbers(here, contradicted=True) == []
     assert len(here.store.unlabel("cam-1", sample_of(1), "ada").labels) == 1
     last = here.store.unlabel("cam-1", sample_of(1), "bob")
     assert (last.label, last.label_source) == (1, Source.CLOUD)

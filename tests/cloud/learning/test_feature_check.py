@@ -225,6 +225,25 @@ def test_samples_of_another_shape_are_refused(here: World, checking: FeatureChec
         asyncio.run(checking.check("tiny-cloud"))
 
 
+def test_a_check_that_cannot_be_made_is_counted_and_what_was_found_holds_on(
+    here: World, checking: FeatureChecking, loops: LoopStore
+) -> None:
+    unmade = checking._metrics.checks_unmade._value
+    with pytest.raises(Unknown):
+        asyncio.run(checking.check("tiny-cloud"))
+    assert unmade.get() == 0  # there is nothing to check
+    write(here, 4, temperature=1.0)
+    found = asyncio.run(checking.check("tiny-cloud"))
+    away = replaced(checking, Served(Serving(urls=("http://127.0.0.1:9",))), FeatureChecks())
+    with pytest.raises(Disconnected):
+        asyncio.run(away.check("tiny-cloud"))
+    assert unmade.get() == 1
+    assert loops.checks() == [found]
+    away._served = None
+    asyncio.run(away.check("tiny-cloud"))
+    assert unmade.get() == 0
+
+
 def test_a_worker_that_is_not_there_is_said() -> None:
     served = Served(Serving(urls=("http://127.0.0.1:9",)))
     with pytest.raises(Disconnected, match=r"127\.0\.0\.1:9"):

@@ -222,6 +222,31 @@ def test_reports_that_have_no_place_to_wait_are_counted(tmp_path):
     region.database.close()
 
 
+@pytest.mark.parametrize("begins_anew", ["restarts", "swaps"])
+def test_a_life_that_ends_while_the_store_is_away_is_counted(region, begins_anew):
+    def lost():
+        reason = {"reason": "no_turn"}
+        return region.counts.get_sample_value("hybridge_fleet_drift_doubts_total", reason)
+
+    async def go():
+        await region.turns(2)
+        keeping = region.drifting._keeping
+        groups_of, keeping.groups_of = keeping.groups_of, lambda _: _away()
+        await region.turns(2)
+        assert lost() in {None, 0}  # the newest report has the ones before it in it
+        getattr(region.devices[0], begins_anew)(*("1.1.0",) * (begins_anew == "swaps"))
+        await region.turn()
+        assert lost() == 1
+        keeping.groups_of = groups_of
+        await region.turn()
+        assert lost() == 1
+
+    def _away():
+        raise Unavailable("the disk is full")
+
+    asyncio.run(go())
+
+
 def test_a_registry_that_is_away_is_asked_again(region):
     async def go():
         region.drifting._references = references = Known(away=2)

@@ -33,6 +33,7 @@ def seen(tmp_path_factory):
         jobs |= {does: await at.submit(does) for does in (TWICE, "fails", "spoils", "leaves")}
         jobs["trains"] = await at.submit("trains", steps=40, cpus=2)
         jobs["slow"] = await at.submit("trains", steps=10_000, pace_s=0.01, max_duration_s=1.5)
+        jobs["pushes"] = await at.submit("trains", steps=7, push=True)
         async with at.working():
             found = {does: await at.over(job) for does, job in jobs.items()}
             run = await at.tracking.run(jobs["trains"])
@@ -59,6 +60,12 @@ def test_what_would_fail_again_is_not_tried_again(seen):
     job = seen[1]["fails"]
     assert (job.state, job.attempts) == (JobState.FAILED, 1)
     assert job.why == "nan_loss at step 7: the loss is NaN"
+
+
+def test_without_a_registry_a_job_that_pushes_is_refused_before_its_work(seen):
+    job = seen[1]["pushes"]
+    assert (job.state, job.attempts, job.run) == (JobState.FAILED, 1, None)
+    assert "this worker has no [worker.registry]" in job.why
 
 
 def test_a_bundle_that_does_not_open_is_refused(seen):

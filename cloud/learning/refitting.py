@@ -181,9 +181,7 @@ class Refitting:
         for one in calibration.thresholds:
             if one.name == name:
                 return one.confidence_min
-        raise Conflict(
-            f"{model} {version}: its bundle has no threshold {name}; it never escalates"
-        )
+        raise Conflict(f"{model} {version}: its bundle has no threshold {name}; it never escalates")
 
     async def _profile(self, loop: LoopSettings) -> Profile | None:
         """The group's, as the fleet has it now; None where there is none."""

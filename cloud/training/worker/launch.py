@@ -63,7 +63,9 @@ def _bind(cores: tuple[int, ...]) -> None:
     try:
         os.sched_setaffinity(0, cores)
     except OSError as error:
-        sys.exit(f"cores {list(cores)}: this process has {sorted(had)}, and none of them ({error.strerror})")
+        sys.exit(
+            f"cores {list(cores)}: this process has {sorted(had)}, and none of them ({error.strerror})"
+        )
 
 
 def main() -> None:

@@ -18,6 +18,17 @@ def _conv_bn_relu(channels_in: int, channels_out: int) -> nn.Sequential:
     )
 
 
+def _pooled(block: nn.Sequential, x: Tensor) -> Tensor:
+    """`block`, then the greatest of each 2 x 2. While it learns, ReLU comes last: the same values and the
+    same gradients, and a quarter of the work. The graph that is exported has it with its convolution,
+    where a quantizer wants it.
+    """
+    if not block.training:
+        return f.max_pool2d(block(x), 2)
+    convolution, norm, _ = block
+    return f.relu(f.max_pool2d(norm(convolution(x)), 2), inplace=True)
+
+
 class EdgeNet(nn.Module):
     """Three convolutions, 53,362 parameters, 4.2 million multiply-adds."""
 
@@ -31,8 +42,7 @@ class EdgeNet(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         x = image.unsqueeze(1).float() * (1 / 255)
-        x = f.max_pool2d(self.block1(x), 2)
-        x = f.max_pool2d(self.block2(x), 2)
+        x = _pooled(self.block2, _pooled(self.block1, x))
         return cast("Tensor", self.head(self.block3(x).mean((2, 3))))
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from cloud.training.child_messages import MESSAGES, Failed, Made, Order
 from cloud.training.documents import FineTune
+from cloud.training.worker.apart import environment
 from shared.errors import Refused
 
 EDGE, CLOUD = "fashion-edge@1.0.0", "fashion-cloud@1.0.0"
@@ -29,10 +30,11 @@ def fine_tuned(recipe: FineTune, data_set: Path, models: Path, folder: Path) -> 
         job="recovery", recipe=recipe, folder=folder, data_set=data_set, base=BASE, threads=1,
         bundles={EDGE: models / "fashion-edge", CLOUD: models / "fashion-cloud"}, checkpoint_s=600,
     )  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
     with subprocess.Popen(
         [sys.executable, "-m", "cloud.training.recipes.child"], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env=environment(order.threads, "", folder / "tmp"),
     ) as process:  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None

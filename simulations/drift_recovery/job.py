@@ -31,22 +31,25 @@ def fine_tuned(recipe: FineTune, data_set: Path, models: Path, folder: Path) -> 
         bundles={EDGE: models / "fashion-edge", CLOUD: models / "fashion-cloud"}, checkpoint_s=600,
     )  # fmt: skip
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
-    with subprocess.Popen(
+    with (folder / "log").open("wb") as log, subprocess.Popen(
         [sys.executable, "-m", "cloud.training.recipes.child"], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env=environment(order.threads, "", folder / "tmp"),
+        stdout=subprocess.PIPE, stderr=log, env=environment(order.threads, "", folder / "tmp"),
     ) as process:  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(order.model_dump_json().encode() + b"\n")
         process.stdin.close()
         said = [MESSAGES.validate_json(line) for line in process.stdout]
-        _, _, used = os.wait4(process.pid, 0)
-        process.returncode = 0
-    match said[-1]:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    match said[-1] if said else None:
         case Made() as made:
             return Trained(made, folder / "bundle", used.ru_utime + used.ru_stime)
         case Failed(words=words):
             raise Refused(f"the training job failed: {words}")
         case other:
-            raise Refused(f"the training job ended with {other.kind}")
+            last = (folder / "log").read_text("utf-8", "replace")[-300:]
+            raise Refused(
+                f"the training job ended with {process.returncode}, its last word is "
+                f"{other and other.kind}: {last}"
+            )

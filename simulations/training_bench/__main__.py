@@ -116,6 +116,7 @@ def _measured(variant: Variant, folder: Path, asked: argparse.Namespace, rounds:
         training(folder / "training", variant.cpus, variant.worker, asked.network) as job,
         spinning(job, variant.cpus) as loop,
     ):
+        may_have = min(variant.cpus, len(os.sched_getaffinity(job.pids[0])))
         before = job.cpu_s()
 
         def switch(running: Running) -> None:
@@ -133,7 +134,7 @@ def _measured(variant: Variant, folder: Path, asked: argparse.Namespace, rounds:
         found.between(number * each_s + _SETTLE_S, (number + 1) * each_s)
         for number in range(len(order))
     ]
-    return row(variant.name, job.kept_apart_by, order, stretches, cores, variant.cpus)
+    return row(variant.name, job.kept_apart_by, order, stretches, cores, may_have)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ TARGET: Final = 1.10
 """Of the online p99 beside training to the one alone."""
 REFUSED_RISE_MAX: Final = 0.001
 """Share of requests: a server that refuses what would take long keeps its p99 all the same."""
+FULL: Final = 0.9
+"""Share of its cores that a job at full load has: one that gets none costs nobody anything."""
 BLOCKS: Final = 5
 """Of neighbouring rounds, whose ratios show how steady the whole one is."""
 What = Literal["nothing", "spinning", "training"]
@@ -47,7 +49,7 @@ class Row:
     cores: float
     """That the job had while it was let."""
     cpus: int
-    """That it asked for."""
+    """That it asked for and may have."""
 
     @property
     def ratio(self) -> float:
@@ -60,7 +62,11 @@ class Row:
     @property
     def holds(self) -> bool:
         rise = self.beside.refused_share - self.alone.refused_share
-        return self.ratio <= TARGET and rise <= REFUSED_RISE_MAX
+        return self.ratio <= TARGET and rise <= REFUSED_RISE_MAX and self.is_full
+
+    @property
+    def is_full(self) -> bool:
+        return self.cores >= FULL * self.cpus
 
 
 def order_of(rounds: int) -> tuple[What, ...]:
@@ -105,14 +111,16 @@ def told(found: Row) -> str:
                 ("beside training", found.beside),
             )
         ),
-        f"  training had {found.cores:.2f} cores of {found.cpus} asked for",
+        f"  training had {found.cores:.2f} cores of {found.cpus}",
         f"  p99 beside / alone, block by block: {', '.join(f'{one:.2f}' for one in found.blocks)}",
         f"  their median {statistics.median(found.blocks):.2f}",
         f"  beside a loop that only spins / alone: {found.floor:.3f}, what a busy core costs on this machine",
         f"  ratio {found.ratio:.3f}, target <= {TARGET:.2f}: "
         + ("holds" if found.holds else "missed"),
     ]
-    if found.ratio <= TARGET and not found.holds:
+    if found.ratio <= TARGET and not found.is_full:
+        lines[-1] += f", since the job had less than {FULL:.0%} of its cores"
+    elif found.ratio <= TARGET and not found.holds:
         lines[-1] += f", since more than {REFUSED_RISE_MAX:.1%} more were not answered"
     return "\n".join(lines)
 

@@ -75,6 +75,7 @@ def _row(seen: Scene, before: Bundle, happened: Happened) -> Row:
         after=_accuracy(after, seen.held_shifted, seen.held_labels),
         cycle_s=happened.cycle_s, moved=moved == set(DRIFTING),
         why="" if cycle.phase is Phase.DONE else f"the cycle {cycle.phase.value}: {cycle.why}",
+        missed=tuple(one.name for one in cycle.findings if not one.holds),
     )  # fmt: skip
 
 

@@ -91,11 +91,10 @@ async def _alarm(fleet: FleetClient, cameras: Cameras) -> tuple[Alarm, int]:
     try:
         async with asyncio.timeout(ALARM_S_MAX):
             while True:
-                drifted = await cameras.drifted()
                 for alarm in await fleet.drift.alarms():
                     is_input = alarm.kind in {Kind.INPUT, Kind.ANSWER}
                     if is_input and (alarm.scope.kind, alarm.scope.name) == ("group", GROUP):
-                        return alarm, drifted
+                        return alarm, await cameras.drifted()
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError as error:
         raise DeadlineMissed(f"no alarm named {GROUP} within {ALARM_S_MAX:.0f} s") from error

@@ -26,6 +26,8 @@ class Row:
     """Every camera of the group runs the new version, and no other camera does."""
     why: str = ""
     """Of a cycle that did not end well."""
+    missed: tuple[str, ...] = ()
+    """The gates' findings that did not hold."""
 
     @property
     def regained(self) -> float:
@@ -42,6 +44,8 @@ def failures(row: Row, clean_loss_max: float) -> list[str]:
     if row.why:
         return [f"{row.kind}: {row.why}"]
     wrong = []
+    if row.delay_samples <= 0:
+        wrong.append("the alarm came before anything had drifted")
     if row.delay_samples > DELAY_MAX:
         wrong.append(f"the alarm took {row.delay_samples} samples, at most {DELAY_MAX}")
     if row.regained < REGAINED_MIN:
@@ -51,6 +55,13 @@ def failures(row: Row, clean_loss_max: float) -> list[str]:
     if not row.moved:
         wrong.append("not exactly the group's cameras run the new version")
     return [f"{row.kind}: {one}" for one in wrong]
+
+
+def not_refused(row: Row) -> list[str]:
+    """Of a run whose teacher is worse than the edge, where it was not refused for that."""
+    if row.why and "teacher_gain" in row.missed:
+        return []
+    return [f"{row.kind}: the worse teacher was not refused as one: {row.why or 'it ended well'}"]
 
 
 def mean_failure(rows: list[Row]) -> list[str]:

@@ -17,12 +17,13 @@ def stretch(p99_ms: float, refused: int = 0, failed: int = 0, answered: int = 10
 
 
 def found(
-    alone: list[Outcomes], beside: list[Outcomes], spinning: list[Outcomes] | None = None
-) -> Row:
+    alone: list[Outcomes], beside: list[Outcomes], spinning: list[Outcomes] | None = None,
+    cores: float = 1.9,
+) -> Row:  # fmt: skip
     order = order_of(len(alone))
     sides = {"nothing": alone, "spinning": spinning or alone, "training": beside}
     stretches = [sides[what][at // 3] for at, what in enumerate(order)]
-    return row("as asked", "SCHED_IDLE", order, stretches, 1.5, 2)
+    return row("as asked", "SCHED_IDLE", order, stretches, cores, 2)
 
 
 def test_each_round_has_all_three_and_who_begins_changes() -> None:
@@ -81,3 +82,9 @@ def test_variants_are_a_row_each() -> None:
     assert first.endswith("holds")
     assert second.endswith("missed")
     assert ("1.000" in first, "1.200" in second) == (True, True)
+
+
+def test_a_job_that_did_not_work_shows_nothing() -> None:
+    idle = found([stretch(10.0)], [stretch(10.0)], cores=1.7)
+    assert not idle.holds
+    assert "missed, since the job had less than 90% of its cores" in told(idle)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cloud.demo.drift.verdict import Row, failures, mean_failure, mean_regained
+from cloud.demo.drift.verdict import Row, failures, mean_failure, mean_regained, not_refused
 
 GOOD = Row(
     kind="blur 1.0", delay_samples=120, data_rows=900, clean_before=0.93, clean_after=0.928,
@@ -21,6 +21,7 @@ def test_a_good_run_has_no_failures():
     ("changed", "word"),
     [
         (replace(GOOD, delay_samples=201), "201 samples"),
+        (replace(GOOD, delay_samples=0), "before anything had drifted"),
         (replace(GOOD, after=0.83), "regained 50%"),
         (replace(GOOD, clean_after=0.92), "clean images"),
         (replace(GOOD, moved=False), "cameras"),
@@ -38,3 +39,11 @@ def test_the_mean_counts_beside_each():
     assert mean_regained(rows) == pytest.approx((0.85 + 0.6) / 2)
     assert mean_failure(rows)
     assert mean_failure([GOOD]) == []
+
+
+def test_a_worse_teacher_is_refused_for_that_and_nothing_else():
+    refused = replace(GOOD, why="the cycle refused: no better", missed=("teacher_gain",))
+    assert not_refused(refused) == []
+    for one in (GOOD, replace(refused, missed=("clean",)), replace(refused, why="")):
+        (said,) = not_refused(one)
+        assert "was not refused as one" in said

@@ -1,10 +1,10 @@
-"""Feature values of real images, clean, in other light and under the six shifts, and the reference.
+"""What cameras see: real images, clean, in other light and under the six shifts, and what the edge says.
 
-From Fashion-MNIST's test split and the edge model as it is shipped, through the very functions that
-devices and training use.
+From Fashion-MNIST's test split and the edge model as it is shipped. Images come by often, so the cells
+that each one is counted in are computed once, by the sketching that devices run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,30 +12,57 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloud.monitoring.drift.reference import Reference, of_manifest
-from cloud.training.bundles import sketch
 from cloud.training.fashion_mnist import LABELS, load
 from cloud.training.shifts import SHIFTS, shift
+from edge.telemetry.sketching import Sketching
 from shared.bundle.manifest import Manifest, Sketch
+from shared.bundle.reader import open_bundle
 from shared.confidence import softmax
-from shared.engines.onnxruntime_engine import load_onnxruntime
-from shared.features import ANSWER_FEATURES, INPUT_FEATURES, input_features
+from shared.engines.engine import OpenOptions
+from shared.engines.onnxruntime_engine import OnnxRuntimeEngine
 
 Images = NDArray[np.uint8]
 LIGHT: Final = (0.95, 0.975, 1.0, 1.025, 1.05)
 """Gains between night and day, of a camera whose exposure follows the light."""
 _IMAGES: Final = 5_000
-_BATCH: Final = 32
-_NAMES: Final = (*INPUT_FEATURES, *ANSWER_FEATURES)
+_BATCH: Final = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The images under one condition."""
+
+    labels: Sequence[int]
+    """The edge's winners."""
+    confidences: Sequence[float]
+    cells: Sequence[list[int]]
+    """In which a look counts it; none where there is nothing to see."""
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    reference: Reference
-    places: Mapping[str, NDArray[np.intp]]
-    """By condition: of each image the place of each feature's bin in a row [images, features]."""
+    manifest: Manifest
+    scenes: Mapping[str, Scene]
     by_class: tuple[NDArray[np.intp], ...]
     """Indices of the images of each class."""
+
+
+class Seen(Sketching):
+    """Looks at an image whose cells are known."""
+
+    __slots__ = ("known",)
+
+    def __init__(self, reference: Sequence[Sketch]) -> None:
+        super().__init__(reference)
+        self.known: list[int] = []
+        """Of the image that is looked at next."""
+
+    def look(self, tensor: NDArray[np.uint8]) -> list[int]:  # noqa: ARG002  it is known
+        self.looked += 1
+        self.missing += not self.known
+        for cell in self.known:
+            self.cells[cell] += 1
+        return self.known
 
 
 def light(gain: float) -> str:
@@ -45,67 +72,26 @@ def light(gain: float) -> str:
 
 def make(models: Path, images: int = _IMAGES) -> Material:
     """About 20 s with all of them. Raises `Unknown` where the data set is not installed."""
-    folder = models / "fashion-edge"
-    manifest = Manifest.model_validate_json(Path(folder, "manifest.json").read_text("utf-8"))
-    values = _Values(folder, manifest)
+    bundle = open_bundle(models / "fashion-edge")
+    (variant,) = (one for one in bundle.manifest.variants if one.key == "onnxruntime/int8")
+    session = OnnxRuntimeEngine().open(bundle.read(variant.file), OpenOptions())
     data = load()
-    if {one.feature for one in manifest.reference} < set(_NAMES):
-        manifest = manifest.model_copy(
-            update={"reference": _reference(values.of(data.calibrate.images))}
-        )
     test, labels = data.test.images[:images], data.test.labels[:images]
     conditions = {kind: shift(test, kind) for kind in SHIFTS}
     for gain in LIGHT:
-        lit = np.clip(np.round(test * gain), 0, 255).astype(np.uint8)
-        conditions[light(gain)] = lit
-    by_name = {one.feature: one for one in manifest.reference}
-    reference = of_manifest(manifest)
+        conditions[light(gain)] = np.clip(np.round(test * gain), 0, 255).astype(np.uint8)
+    scenes = dict[str, Scene]()
+    for name, them in conditions.items():
+        logits = np.concatenate([
+            session.run(them[at : at + _BATCH]) for at in range(0, len(them), _BATCH)
+        ])  # fmt: skip
+        says = softmax(logits, bundle.manifest.calibration.temperature)
+        sketching = Sketching(bundle.manifest.reference)
+        scenes[name] = Scene(
+            says.argmax(1).tolist(), says.max(1).tolist(), [sketching.look(one) for one in them]
+        )
+    session.close()
     return Material(
-        reference,
-        {
-            name: _places(reference, by_name, values.of(them))
-            for name, them in conditions.items()
-        },
+        bundle.manifest, scenes,
         tuple(np.flatnonzero(labels == label) for label in range(len(LABELS))),
     )  # fmt: skip
-
-
-class _Values:
-    """Of images, by the edge model's own graph."""
-
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        variant = next(one for one in manifest.variants if one.key == "onnxruntime/int8")
-        runtime = load_onnxruntime()
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = 1
-        self._session = runtime.InferenceSession(
-            str(folder / variant.file.path), options, providers=["CPUExecutionProvider"]
-        )
-        self._temperature = manifest.calibration.temperature
-
-    def of(self, images: Images) -> NDArray[np.float64]:
-        """[images, features], in the order of `_NAMES`."""
-        inputs = np.asarray([input_features(image) for image in images])
-        name = self._session.get_inputs()[0].name
-        logits = np.concatenate([
-            self._session.run(None, {name: images[at : at + _BATCH]})[0]
-            for at in range(0, len(images), _BATCH)
-        ])  # fmt: skip
-        says = softmax(logits, self._temperature)
-        return np.column_stack([inputs, says.max(axis=1), says.argmax(axis=1)])
-
-
-def _reference(values: NDArray[np.float64]) -> tuple[Sketch, ...]:
-    return tuple(sketch(name, values[:, at]) for at, name in enumerate(_NAMES))
-
-
-def _places(
-    reference: Reference, sketches: Mapping[str, Sketch], values: NDArray[np.float64]
-) -> NDArray[np.intp]:
-    return np.column_stack([
-        feature.begin
-        + np.searchsorted(
-            sketches[feature.name].edges, values[:, _NAMES.index(feature.name)], side="right"
-        )
-        for feature in reference.features
-    ])  # fmt: skip

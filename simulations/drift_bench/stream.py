@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from cloud.monitoring.drift.documents import Alarm, Kind
 from cloud.monitoring.drift.opened import Opened
+from cloud.monitoring.drift.reference import of_manifest
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.watch import Watch
-from edge.routing.novelty import EVERY
-from shared.fleet.telemetry import Sketches, Tally, Telemetry
+from simulations.drift_bench.camera import Camera
 from simulations.drift_bench.material import LIGHT, Material, light
 
 GROUPS: Final = 4
@@ -29,11 +29,9 @@ BEFORE: Final = 12
 SAMPLES_BEFORE: Final = 40.0
 """Reports of each device until drift begins, longer ones: every window is full then."""
 AFTER_MAX: Final = 60
-UNSEEN: Final = ("rotate 20 deg",)
-NOTICED: Final = 20
-"""A device looks at one input in four, and at each one from so many strange ones on; it does not see
-by itself what leaves inputs nearly as they are."""
 DAY_S: Final = 86_400.0
+Scope = tuple[str, str]
+"""Kind and name."""
 Where = Literal["a device", "half a group", "a group", "half the fleet", "the fleet"]
 _SITE: Final = 5.0
 """Concentration of a site's proportions of classes: its rarest class is seen a fifth as often as the
@@ -59,86 +57,47 @@ class Outcome:
     days: float = 0.0
 
 
-@dataclass(slots=True)
-class _Camera:
-    name: str
-    group: str
-    classes: NDArray[np.float64]
-    by_night: NDArray[np.float64]
-    row: NDArray[np.int64]
-    samples: int = 0
-    looked: int = 0
-    sequence: int = 0
-    strange: int = 0
-    """Inputs unlike the reference."""
-
-
 class Fleet:
     def __init__(self, material: Material, seed: int, settings: DriftSettings) -> None:
         self._material = material
         self._rng = np.random.default_rng(seed)
-        self._answers = np.asarray([not one.is_input for one in material.reference.features])
         self._ordered = np.concatenate(material.by_class)
         self._sizes = np.asarray([len(one) for one in material.by_class])
         self._begins = np.cumsum(self._sizes) - self._sizes
         self.watch = Watch(settings)
-        self.watch.know(material.reference)
+        self.watch.know(of_manifest(material.manifest))
         self.cameras = [camera for at in range(GROUPS) for camera in self._site(f"site-{at}")]
 
     def report(
-        self, camera: _Camera, now: float, shift: str | None = None, samples: float = SAMPLES
+        self, camera: Camera, now: float, shift: str | None = None, samples: float = SAMPLES
     ) -> int:
         """Let it see so many, on average, and report; how many it saw. `now` gives the light."""
         count = int(self._rng.poisson(samples))
         day = 0.5 - 0.5 * math.cos(2 * math.pi * now / DAY_S)
-        proportions = day * camera.classes + (1 - day) * camera.by_night
         lit = light(LIGHT[round(day * (len(LIGHT) - 1))])
-        places = self._material.places[lit if shift is None else shift]
-        bins = places[self._draw(count, proportions)]
-        camera.strange += 0 if shift in {None, *UNSEEN} else count
-        looked = slice(None) if camera.strange > NOTICED else slice(None, None, EVERY)
-        np.add.at(camera.row, bins[:, self._answers].ravel(), 1)
-        np.add.at(camera.row, bins[looked][:, ~self._answers].ravel(), 1)
-        camera.samples += count
-        camera.looked += len(bins[looked])
-        camera.sequence += 1
-        self.watch.feed(camera.name, camera.group, self._telemetry(camera, now), now)
+        scene = self._material.scenes[lit if shift is None else shift]
+        camera.see(scene, self._draw(count, camera.proportions(day)), now)
+        self.watch.feed(camera.name, camera.group, camera.report(now, REPORT_S), now)
         return count
 
-    def _site(self, name: str) -> list[_Camera]:
+    def _site(self, name: str) -> list[Camera]:
         rng, classes = self._rng, len(self._material.by_class)
         by_day, by_night = rng.dirichlet([_SITE] * classes), rng.dirichlet([_SITE] * classes)
-        width = self._material.reference.width
         return [
-            _Camera(
-                f"{name}-camera-{at}", name, rng.dirichlet(by_day * _DEVICE + 0.1),
-                rng.dirichlet(by_night * _DEVICE + 0.1), np.zeros(width, np.int64),
+            Camera(
+                f"{name}-camera-{at}", name, self._material.manifest,
+                rng.dirichlet(by_day * _DEVICE + 0.1), rng.dirichlet(by_night * _DEVICE + 0.1),
             )
             for at in range(DEVICES)
         ]  # fmt: skip
 
-    def _draw(self, count: int, proportions: NDArray[np.float64]) -> NDArray[np.intp]:
+    def _draw(self, count: int, proportions: NDArray[np.float64]) -> list[int]:
         """Indices of images."""
         edges = np.cumsum(proportions)[:-1]
         labels = np.searchsorted(edges, self._rng.random(count), side="right")
         within = (self._rng.random(count) * self._sizes[labels]).astype(np.intp)
-        return np.asarray(self._ordered[self._begins[labels] + within])
-
-    def _telemetry(self, camera: _Camera, now: float) -> Telemetry:
-        reference = self._material.reference
-        return Telemetry(
-            boot=f"{1:016x}", sequence=camera.sequence, at=now, uptime_s=now, interval_s=REPORT_S,
-            tally=Tally(
-                model=reference.model, version=reference.version, samples=camera.samples
-            ),
-            sketches=Sketches(
-                reference=reference.hash, looked=camera.looked,
-                counts={
-                    one.name: tuple(camera.row[one.begin : one.end].tolist())
-                    for one in reference.features
-                },
-            ),
-        )  # fmt: skip
+        found: list[int] = self._ordered[self._begins[labels] + within].tolist()
+        return found
 
 
 def run(stream: Stream, material: Material, settings: DriftSettings) -> Outcome:
@@ -151,67 +110,69 @@ def run(stream: Stream, material: Material, settings: DriftSettings) -> Outcome:
     outcome = Outcome()
     counted = dict.fromkeys(scopes, 0)
     now = float(stream.seed % 24) * 3600
-    for turn in range(BEFORE + AFTER_MAX):
+    for _ in range(BEFORE):
         now += REPORT_S
-        began = turn >= BEFORE
+        for camera in fleet.cameras:
+            fleet.report(camera, now, samples=SAMPLES_BEFORE)
+        take(fleet, now, frozenset(), outcome, (), now)
+    began_at = now
+    for _ in range(AFTER_MAX):
+        now += REPORT_S
         for at, camera in enumerate(fleet.cameras):
-            kind = stream.shift if began and camera.name in drifted else None
-            count = fleet.report(camera, now, kind, SAMPLES if began else SAMPLES_BEFORE)
-            if began:
-                for scope in counted:
-                    if scope[1] in (camera.name, camera.group, "fleet"):
-                        counted[scope] += count
-            if at % (DEVICES if began else len(fleet.cameras)):
-                continue  # then a look as each group has reported
-            if _take(fleet, now + at, drifted, outcome, scopes):
-                outcome.delay = min(
-                    counted[scope] for scope in scopes if _is_on(fleet, scope)
-                )  # fmt: skip
+            kind = stream.shift if camera.name in drifted else None
+            count = fleet.report(camera, now, kind)
+            for scope in counted:
+                if scope[1] in (camera.name, camera.group, "fleet"):
+                    counted[scope] += count
+            if at % DEVICES:
+                continue  # a look as each group has reported
+            named = take(fleet, now + at, drifted, outcome, scopes, began_at)
+            if named:
+                outcome.delay = min(counted[scope] for scope in named)
                 return outcome
     return outcome
 
 
 def _quiet(fleet: Fleet, seed: int) -> Outcome:
-    """A day, with a report and a look each ten minutes."""
-    outcome, period = Outcome(), 600.0
+    """A day of the same reports, and a look at each round of them."""
+    outcome = Outcome()
     now = float(seed % 24) * 3600
     end = now + DAY_S
     while now < end:
-        now += period
+        now += REPORT_S
         for camera in fleet.cameras:
-            fleet.report(camera, now, samples=SAMPLES_BEFORE)
-        _take(fleet, now, frozenset(), outcome, ())
+            fleet.report(camera, now)
+        take(fleet, now, frozenset(), outcome, (), now)
     outcome.days = 1.0
     return outcome
 
 
-def _take(
-    fleet: Fleet, now: float, drifted: frozenset[str], outcome: Outcome,
-    scopes: Sequence[tuple[str, str]],
-) -> bool:  # fmt: skip
-    """Look; whether a scope that drifts is named."""
+def take(
+    fleet: Fleet, now: float, drifted: frozenset[str], outcome: Outcome, scopes: Sequence[Scope],
+    since: float,
+) -> list[Scope]:  # fmt: skip
+    """Look; which of `scopes` have an alarm that opened after `since`. Alarms that nothing explains count
+    as wrong, those before a drift too.
+    """
     for change in fleet.watch.look(now):
         if isinstance(change, Opened) and change.alarm.kind in _KINDS:
             scope = change.alarm.scope
             if not _explains(fleet, scope.kind, scope.name, drifted):
                 outcome.wrong.append(change.alarm)
-    return any(_is_on(fleet, scope) for scope in scopes)
+    named = {
+        (one.scope.kind, one.scope.name) for one in fleet.watch.board.alarms.values()
+        if one.kind in _KINDS and one.opened_at > since
+    }  # fmt: skip
+    return [scope for scope in scopes if scope in named]
 
 
 def _explains(fleet: Fleet, kind: str, name: str, drifted: frozenset[str]) -> bool:
-    """Most of the scope drifts."""
+    """Half of the scope drifts, or more."""
     of_it = [
         one.name in drifted for one in fleet.cameras
         if kind == "fleet" or name in (one.name, one.group)
     ]  # fmt: skip
     return sum(of_it) >= len(of_it) / 2
-
-
-def _is_on(fleet: Fleet, scope: tuple[str, str]) -> bool:
-    return any(
-        (alarm.scope.kind, alarm.scope.name) == scope and alarm.kind in _KINDS
-        for alarm in fleet.watch.board.alarms.values()
-    )
 
 
 def _drifted(fleet: Fleet, where: Where) -> frozenset[str]:
@@ -223,7 +184,7 @@ def _drifted(fleet: Fleet, where: Where) -> frozenset[str]:
     return frozenset(names[:count])
 
 
-def _scopes(fleet: Fleet, drifted: frozenset[str], where: Where) -> tuple[tuple[str, str], ...]:
+def _scopes(fleet: Fleet, drifted: frozenset[str], where: Where) -> tuple[Scope, ...]:
     """Any of which, named, is right and soon enough."""
     devices = tuple(("device", name) for name in sorted(drifted))
     if where == "a device":

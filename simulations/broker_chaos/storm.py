@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from shared.errors import Unavailable
+from shared.errors import Disconnected, Unavailable
 from simulations.broker_chaos.broker_process import BrokerProcess, Kind, free_port
 from simulations.broker_chaos.checks import CHECKS, FRESH, Verdict
 from simulations.broker_chaos.guests import Guests
@@ -232,7 +232,11 @@ class Storm:
         print(f"healed in {time.monotonic() - began:.1f} s", flush=True)
         asyncio.run(self._fresh_reader())
         if self._weather.kind == "embedded" and self._weather.state:
-            self._losses.counted = counted_losses(self._folder / "state")
+            try:
+                self._losses.counted = counted_losses(self._folder / "state")
+            except Disconnected as error:  # it may have ended since the last look
+                self._own.append(f"the broker does not say what it dropped: {error}")
+                self._look()
         self._broker.rss_bytes()
 
     async def _fresh_reader(self) -> None:

@@ -9,6 +9,7 @@ from cloud.learning.loop.driver import LoopDriver
 from cloud.learning.loop.events import Go, Stop
 from cloud.learning.loop.triggers import next_at
 from cloud.learning.store.loops import KeptLoop, Line, LoopStore
+from cloud.learning.store.reading import Readable
 
 
 class LoopDesk:
@@ -19,17 +20,22 @@ class LoopDesk:
     ) -> None:
         """`now` gives Unix seconds."""
         self._store, self._driver, self._changes, self._now = store, driver, changes, now
+        self._readable = Readable()
 
     async def loops(self) -> list[Loop]:
-        """In the order of their models."""
-        return await asyncio.to_thread(lambda: [self._loop(one) for one in self._store.loops()])
+        """In the order of their models; those that can be read."""
+        return await asyncio.to_thread(lambda: self._readable.of(self._store.loops(), self._loop))
 
     async def loop(self, model: str) -> Loop:
         """Raises `Unknown`."""
         return await asyncio.to_thread(lambda: self._loop(self._store.loop(model)))
 
     async def put(self, settings: LoopSettings, revision: int | None) -> Loop:
-        """Make it, or change it for its next cycle. Raises `Conflict`, `Overloaded`."""
+        """Make it, or change it for its next cycle. Raises `Conflict`, also where no cycle of it could
+        find a sample; `Overloaded`.
+        """
+        if settings.enabled:
+            await asyncio.to_thread(self._store.check_times, settings)
         await asyncio.to_thread(self._store.put, settings, revision, self._now())
         self._driver.kick()
         return await self.loop(settings.model)

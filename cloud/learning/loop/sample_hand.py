@@ -62,9 +62,9 @@ class SampleHand:
     async def new_since(self, model: str, since: float | None) -> int:
         """Of those that a cycle of the loop would take. Raises `Unknown`, and as `counted`."""
         settings = await asyncio.to_thread(self._settings_of, model)
-        spec = data_spec(settings, since, None)
-        if since is not None and spec.since is not None:
-            spec = spec.model_copy(update={"since": max(spec.since, since)})
+        spec = data_spec(settings, None, None)
+        if since is not None:
+            spec = spec.model_copy(update={"since": max(spec.since or 0.0, since)})
         spec = await self._of_group(spec, settings.group)
         return await asyncio.to_thread(self._feedback.matching, spec)
 

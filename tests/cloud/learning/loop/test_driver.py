@@ -255,3 +255,32 @@ def test_an_answer_that_cannot_be_stored_does_not_end_the_process(store: LoopSto
         assert world.made == ONCE
 
     asyncio.run(main())
+
+
+def test_a_loop_that_can_take_no_sample_any_more_ends_neither_the_process_nor_another_loop(
+    store: LoopStore,
+) -> None:
+    async def main() -> None:
+        over = settings(
+            model="a", triggers=Triggers(samples=500), watch_s=0.0,
+            data={"model": "a", "until": 500.0},
+        )  # fmt: skip
+        async with driving(store, World(), Clock()) as desk:
+            begun = desk.begun("a-1")
+            await desk.put(over, None)
+            await begun
+            cycle = await until(desk, "a-1", lambda one: one.ended_at is not None)
+            assert cycle.phase is Phase.DONE
+            store.put(
+                over.model_copy(update={"triggers": Triggers(samples=500, pause_s=0)}), None, 1.0
+            )
+            begun = desk.begun(f"{MODEL}-2")
+            await desk.put(settings(triggers=Triggers(samples=500, pause_s=1e9)), None)
+            await begun
+            with pytest.raises(Conflict, match="no sample is left"):
+                await desk.begin("a", "ann", "")
+            with pytest.raises(Conflict, match="no sample is left"):
+                await desk.put(over, None)
+            await until(desk, f"{MODEL}-2", lambda one: one.ended_at is not None)
+
+    asyncio.run(main())

@@ -194,7 +194,8 @@ def _version_seen(record: CycleRecord, seen: e.VersionSeen, now: float) -> Cycle
         return close(record, Phase.REFUSED, why, now)
     if seen.state is State.RELEASED:
         return enter(record, Arrow.ROLLOUT, now)
-    if cycle.phase is Phase.APPROVING and seen.is_approved:
+    asks_nobody = seen.needs_nobody and cycle.asks is None
+    if cycle.phase is Phase.APPROVING and (seen.is_approved or asks_nobody):
         return enter(record, Arrow.RELEASE, now)
     if isinstance(record.doing, WatchVersion):
         return record

@@ -66,7 +66,7 @@ class VersionHand:
     async def approved(self, command: c.Approve) -> e.VersionSeen:
         async with self._registry() as registry:
             seen, found = await _version(registry, command.model, command.version)
-            if seen.is_approved or seen.state is not State.CANDIDATE:
+            if seen.is_approved or seen.needs_nobody or seen.state is not State.CANDIDATE:
                 return seen
             await registry.judge(
                 "approve", command.model, command.version, command.comment, found.revision
@@ -155,10 +155,9 @@ async def _version(
 ) -> tuple[e.VersionSeen, ModelVersion]:
     found, asked = await registry.version(model, version), await registry.model(model)
     approval = found.approval
-    is_approved = asked.gate.approval == "rule" or (
-        approval is not None and approval.seq >= asked.gate_revision
-    )
-    return e.VersionSeen(found.state, is_approved, found.why[:500]), found
+    is_approved = approval is not None and approval.seq >= asked.gate_revision
+    needs_nobody = asked.gate.approval == "rule"
+    return e.VersionSeen(found.state, is_approved, found.why[:500], needs_nobody), found
 
 
 def _seen(found: Evaluation) -> e.EvaluationSeen:

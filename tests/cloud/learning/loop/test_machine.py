@@ -207,6 +207,17 @@ def test_who_approves_and_releases_in_the_registry_has_said_go() -> None:
     )  # fmt: skip
 
 
+def test_a_gate_that_needs_nobody_is_no_approval_while_the_loop_asks_a_person() -> None:
+    by_rule = e.VersionSeen(State.CANDIDATE, is_approved=False, needs_nobody=True)
+    asking = told(until("watch_evaluation", asks=frozenset({Arrow.APPROVE})), THROUGH[7])
+    assert asking.cycle.asks is Arrow.APPROVE
+    assert told(asking, by_rule) is asking
+    approved = told(asking, e.VersionSeen(State.CANDIDATE, is_approved=True, needs_nobody=True))
+    assert isinstance(approved.doing, c.Release)
+    assert isinstance(told(go(asking), by_rule).doing, c.Release)
+    assert isinstance(told(until("approve"), by_rule).doing, c.Release)  # whom nobody is to ask
+
+
 def test_who_rejects_it_in_the_registry_ends_the_cycle() -> None:
     record = told(until("release"), e.Refused("no key"))
     ended = told(record, e.VersionSeen(State.REJECTED, is_approved=False, why="by bob: no"))

@@ -107,3 +107,10 @@ def test_its_own_version_is_rejected_where_it_was_pushed(
     assert "is rejected" in asyncio.run(made.rejected(reject("1.0.4"))).words
     assert state(registry, "1.0.4") == "rejected"
     assert asyncio.run(made.rejected(reject("1.0.4"))).words == ""
+
+
+def test_a_gate_by_rule_is_nobodys_approval(registry: LoopRegistry, tmp_path: Path) -> None:
+    made = hand(registry, tmp_path, "1.0.5")
+    asyncio.run(made.evaluated(evaluate("1.0.5")))
+    seen = asyncio.run(made.version(c.WatchVersion(model=MODEL, version="1.0.5")))
+    assert (seen.is_approved, seen.needs_nobody) == (False, True)

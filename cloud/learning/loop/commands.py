@@ -30,7 +30,7 @@ class Count(Document):
 class Build(Document):
     kind: Literal["build"] = "build"
     name: Name
-    """Of this cycle alone: a second data set of it is never made."""
+    """Of this cycle alone, unless somebody else takes it; then the cycle makes the next version."""
     spec: DataSetSpec
     group: GroupName = EVERYBODY
     """As `Count.group`."""

@@ -207,3 +207,16 @@ def test_another_folder_on_the_same_database_does_not_drive_its_cycles_twice(
     with pytest.raises(AssertionError, match="another learning process uses its database"):
         other.start()
     assert alone.get("/v1/loops").status == 200
+
+
+def test_nobody_acts_by_the_loops_own_name(alone: LearningProcess) -> None:
+    bearer = f"Bearer {alone.loops_namesake}"
+    for method, path, body in (
+        ("POST", "/v1/data-sets/tiny-edge-1", {"model": EDGE}),
+        ("POST", "/v1/jobs", {}),
+        ("PUT", f"/v1/loops/{EDGE}", LOOP),
+    ):
+        done = alone.call(method, path, body, None, Authorization=bearer)
+        assert done.status == 403, done.body
+        assert "make a key of another name" in done.json["detail"]
+    assert alone.call("GET", "/v1/loops", None, None, Authorization=bearer).status == 200

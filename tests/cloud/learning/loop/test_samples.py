@@ -80,3 +80,14 @@ def test_samples_before_the_last_cycle_are_not_new_though_the_loop_may_take_them
 def test_of_a_group_without_devices_nothing_is_counted_and_that_is_said(here):
     with pytest.raises(Refused, match="group empty has no devices"):
         new_since(here, None, group="empty")
+
+
+def test_a_data_set_that_somebody_else_made_by_the_cycles_name_is_not_taken(here):
+    theirs = here.store.build("edge-7", DataSetSpec(model=MODEL, holdout_share=0.5), "eve", NOW)
+    wanted = c.Build(name="edge-7", spec=DataSetSpec(model=MODEL))
+    made = asyncio.run(hand(here).built(wanted)).data_set
+    assert (made.number, made.made_by, made.spec) == (2, "loop", wanted.spec)
+    assert made.sha256 != theirs.sha256
+    later = here.store.build("edge-7", DataSetSpec(model=MODEL, seed=1, rows_max=30), "eve", NOW)
+    assert later.number == 3
+    assert asyncio.run(hand(here).built(wanted)).data_set == made  # after a crash

@@ -1,11 +1,14 @@
 """A bounded number of things at once; who comes beyond it is told to come again, never queued."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from shared.errors import Overloaded
 
+Found = TypeVar("Found")
 _KEPT = 8
 """One in so many turns is for others: one caller that takes a byte a minute would have them all."""
 
@@ -25,6 +28,22 @@ class Turns:
     @contextmanager
     def one(self, caller: str) -> Iterator[None]:
         """Raises `Overloaded`."""
+        self._take(caller)
+        try:
+            yield
+        finally:
+            self._give_back(caller)
+
+    async def in_thread(self, caller: str, work: Callable[[], Found]) -> Found:
+        """What it gives. A thread cannot be cancelled: its place is taken until it ends, though who asked
+        has left. Raises `Overloaded`.
+        """
+        self._take(caller)
+        working = asyncio.create_task(asyncio.to_thread(work))
+        working.add_done_callback(lambda _: self._give_back(caller))
+        return await asyncio.shield(working)
+
+    def _take(self, caller: str) -> None:
         if self.taken >= self._count_max or self._by_caller[caller] >= self._each_max:
             raise Overloaded(
                 f"{self.taken} {self._what} are under way, {self._by_caller[caller]} of them yours, "
@@ -32,9 +51,8 @@ class Turns:
                 1.0,
             )
         self._by_caller[caller] += 1
-        try:
-            yield
-        finally:
-            self._by_caller[caller] -= 1
-            if not self._by_caller[caller]:
-                del self._by_caller[caller]
+
+    def _give_back(self, caller: str) -> None:
+        self._by_caller[caller] -= 1
+        if not self._by_caller[caller]:
+            del self._by_caller[caller]

@@ -73,8 +73,9 @@ class DataSetRoutes:
 
     async def _plan(self, request: web.Request) -> web.Response:
         spec = await self._asking.read(request, DataSetSpec)
-        with self._plans.one(caller_of(request)):
-            return document(await asyncio.to_thread(self._store.plan, spec))
+        return document(
+            await self._plans.in_thread(caller_of(request), lambda: self._store.plan(spec))
+        )
 
     async def _build(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -94,17 +95,19 @@ class DataSetRoutes:
         return document(await asyncio.to_thread(self._store.data_set, *_named(request)))
 
     async def _file(self, request: web.Request) -> web.Response:
-        with self._files.one(caller_of(request)):
-            made = await asyncio.to_thread(self._store.data_set, *_named(request))
-            content = await asyncio.to_thread(self._store.verified, made.sha256)
-            name = f"{made.name}-{made.number}.npz"
-            return web.Response(
-                body=content, content_type="application/octet-stream",
-                headers={
-                    "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-                    "Content-Disposition": f'attachment; filename="{name}"',
-                },
-            )  # fmt: skip
+        def read() -> tuple[DataSetVersion, bytes]:
+            made = self._store.data_set(*_named(request))
+            return made, self._store.verified(made.sha256)
+
+        made, content = await self._files.in_thread(caller_of(request), read)
+        name = f"{made.name}-{made.number}.npz"
+        return web.Response(
+            body=content, content_type="application/octet-stream",
+            headers={
+                "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+                "Content-Disposition": f'attachment; filename="{name}"',
+            },
+        )  # fmt: skip
 
     async def _delete(self, request: web.Request) -> web.Response:
         comment = request[QUERY].get("comment", "")

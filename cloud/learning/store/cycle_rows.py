@@ -72,9 +72,17 @@ def learned_until(connection: Connection, model: str) -> float | None:
 
 
 def forget(connection: Connection, model: str, kept_max: int) -> None:
-    """The oldest cycles that are over, beyond so many."""
+    """The oldest cycles that are over, beyond so many; never the one that says up to when samples were
+    learned from.
+    """
     t = s.cycles.c
     query = select(t.number, t.id).where(t.model == model, t.is_over).order_by(t.number.desc())
+    done = select(t.number).where(t.model == model, t.learned_until.is_not(None))
+    learned = connection.execute(
+        done.order_by(t.learned_until.desc(), t.number.desc()).limit(1)
+    ).scalar()
     for number, name in connection.execute(query.offset(kept_max)).all():
+        if number == learned:
+            continue
         connection.execute(delete(s.lines).where(s.lines.c.cycle == name))
         connection.execute(delete(s.cycles).where(t.number == number))

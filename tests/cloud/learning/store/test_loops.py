@@ -121,6 +121,20 @@ def test_samples_that_taught_a_version_that_went_out_are_not_taken_again(store: 
     assert store.cycle(begin(store)).samples_since == NOW + 10
 
 
+def test_what_was_learned_from_is_not_forgotten_with_old_cycles(store: LoopStore) -> None:
+    store.put(settings(watch_s=0), None, NOW)
+    done = begin(store, NOW)
+    for answer in (*THROUGH, RolloutSeen(RolloutStatus.SUCCEEDED)):
+        record = store.cycle(done)
+        store.step(done, Answered(record.cycle.revision, answer), NOW + 10)
+    for number in range(KEPT.cycles_max + 2):
+        store.step(begin(store, NOW + 20 + number), Stop("ann"), NOW + 20 + number)
+    name = begin(store, NOW + 50)
+    assert store.cycle(name).samples_since == NOW + 10
+    assert len(store.cycles("fashion-edge", None, 10)) == KEPT.cycles_max + 2  # with it and the one that runs
+    assert store.cycle(done).cycle.phase is Phase.DONE
+
+
 def test_a_cycle_that_taught_nothing_leaves_its_samples_to_the_next(store: LoopStore) -> None:
     store.put(settings(), None, NOW)
     name = begin(store)

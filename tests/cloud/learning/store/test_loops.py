@@ -131,7 +131,9 @@ def test_what_was_learned_from_is_not_forgotten_with_old_cycles(store: LoopStore
         store.step(begin(store, NOW + 20 + number), Stop("ann"), NOW + 20 + number)
     name = begin(store, NOW + 50)
     assert store.cycle(name).samples_since == NOW + 10
-    assert len(store.cycles("fashion-edge", None, 10)) == KEPT.cycles_max + 2  # with it and the one that runs
+    assert (
+        len(store.cycles("fashion-edge", None, 10)) == KEPT.cycles_max + 2
+    )  # with it and the one that runs
     assert store.cycle(done).cycle.phase is Phase.DONE
 
 

@@ -244,6 +244,26 @@ def test_an_alarm_on_the_new_version_undoes_the_rollout() -> None:
     assert told(record, e.CleanedUp("r-1 is being undone")).cycle.phase is Phase.FAILED
 
 
+def test_a_second_stop_ends_a_cycle_that_waits_for_who_is_away_and_says_what_was_left() -> None:
+    alarm = e.RolloutSeen(RolloutStatus.RUNNING, alarms=(ALARM,))
+    undoing = told(until("watch_rollout"), alarm, e.Away("the fleet cannot be reached"))
+    cycle = step(undoing, e.Stop("ann", "the fleet is gone"), NOW).record.cycle
+    assert (cycle.phase, cycle.ended_at) == (Phase.FAILED, NOW)
+    assert cycle.why.startswith("alarm on fashion-edge 1.0.1: 40% right; stopped by ann")
+    assert "hybridge rollout undo r-1" in cycle.why
+    figures = {**GOOD, names.CLEAN: 0.90}
+    rejecting = told(until("watch_job"), e.JobSeen(job(), figures))
+    cycle = step(rejecting, e.Stop("ann"), NOW).record.cycle
+    assert cycle.phase is Phase.REFUSED
+    assert "hybridge model reject fashion-edge 1.0.1" in cycle.why
+
+
+def test_a_second_stop_does_not_keep_a_job_from_being_cancelled() -> None:
+    record = step(until("watch_job"), e.Stop("ann"), NOW).record
+    with pytest.raises(Conflict, match="ends already"):
+        step(record, e.Stop("ann"), NOW)
+
+
 def test_an_alarm_after_the_rollout_says_that_devices_keep_the_version() -> None:
     record = told(begun(), *THROUGH)
     ended = told(record, e.RolloutSeen(RolloutStatus.SUCCEEDED, alarms=(ALARM,)))

@@ -115,6 +115,8 @@ class DataSetSpec(Document):
     reasons: Annotated[tuple[Reason, ...], Field(max_length=3)] = ()
     source_min: Source = Source.CLOUD
     """Labels of lower rank are not used."""
+    cloud_model: Name | None = None
+    """That answered, and whose probabilities teach; None: any."""
     cloud_confidence_min: Share = 0.0
     """Cloud labels below it are left out; a person's count whatever the cloud thought."""
     rows_max: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000

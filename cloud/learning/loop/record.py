@@ -66,7 +66,8 @@ def data_spec(settings: LoopSettings, since: float | None, until: float | None) 
     """What the cycle takes from the feedback store. Raises `Conflict` where no sample can be of it."""
     given = settings.data or DataSetSpec(model=settings.model, half_life_s=HALF_LIFE_S)
     # a spec that says since when means it, whatever was learned from before
-    changes: dict[str, object] = {"model": settings.model}
+    # what nobody has judged teaches nobody: the gate looks at the teacher's own answers alone
+    changes: dict[str, object] = {"model": settings.model, "cloud_model": settings.teacher}
     if given.since is None and since is not None:
         changes["since"] = since
     if given.until is None and until is not None:

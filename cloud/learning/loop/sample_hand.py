@@ -108,6 +108,7 @@ def _is_of(spec: DataSetSpec, sample: FeedbackSample) -> bool:
         and (not spec.devices or sample.device in spec.devices)
         and (not spec.sites or sample.site in spec.sites)
         and (not spec.reasons or sample.reason in spec.reasons)
+        and spec.cloud_model in {None, sample.cloud_model}
     )
 
 

@@ -162,7 +162,4 @@ def _missed(one: Finding) -> str:
 
 
 def _labels_missing(count: int) -> str:
-    return (
-        f"{count} more labels by a person, of held out samples: "
-        "hybridge feedback list --unlabelled --holdout"
-    )
+    return f"{count} more labels by a person, of held out samples"

@@ -71,20 +71,20 @@ class LoopDesk:
         return record.cycle
 
     async def watch(self, cycle: str, seen: int, wait_s: float, ending: asyncio.Event) -> Cycle:
-        """The cycle once its revision is not `seen`, when this process ends, or after `wait_s`."""
-        moved = asyncio.create_task(self._changes.next(cycle).wait())  # before the look
-        ends = asyncio.create_task(ending.wait())
-        try:
+        """The cycle once its revision is not `seen`, when this process ends, or after `wait_s`. Raises
+        `Unknown`.
+        """
+        with self._changes.watched(cycle) as happened:  # before the look
             found = await self.cycle(cycle)
-            if found.revision == seen and found.ended_at is None:
-                await asyncio.wait(
-                    {moved, ends}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                found = await self.cycle(cycle)
-            return found
-        finally:
-            moved.cancel()
-            ends.cancel()
+            if found.revision != seen or found.ended_at is not None:
+                return found
+            waits = {asyncio.create_task(one.wait()) for one in (happened, ending)}
+            try:
+                await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in waits:
+                    one.cancel()
+            return await self.cycle(cycle)
 
     def _loop(self, kept: KeptLoop) -> Loop:
         model = kept.settings.model

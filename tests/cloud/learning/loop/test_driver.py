@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -20,7 +19,7 @@ from cloud.learning.metrics import LearningMetrics
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Conflict, Malformed
+from shared.errors import Conflict, Malformed, Unknown
 from tests.cloud.learning.loop.cycles import settings
 from tests.cloud.learning.loop.test_crash_points import ONCE
 from tests.cloud.learning.loop.world import World
@@ -52,8 +51,12 @@ class Clock:
 class Desk(LoopDesk):
     """Whose tests wait for what begins by itself."""
 
-    def begun(self, name: str) -> Coroutine[Any, Any, Literal[True]]:
-        return self._changes.next(name).wait()
+    def begun(self, name: str) -> asyncio.Task[None]:
+        async def until_begun() -> None:
+            with self._changes.watched(name) as moved:
+                await moved.wait()
+
+        return asyncio.create_task(until_begun())
 
 
 @contextlib.asynccontextmanager
@@ -212,6 +215,24 @@ def test_a_drift_alarm_begins_a_cycle_and_a_fleet_that_is_away_begins_none(
             world.away.clear()
             await begun
             assert (await desk.cycle(f"{MODEL}-1")).trigger_words == "alarm a-1: darker"
+
+    asyncio.run(main())
+
+
+def test_nothing_is_kept_of_who_asked_for_a_cycle(store: LoopStore) -> None:
+    async def main() -> None:
+        changes, ending = Changes(), asyncio.Event()
+        metrics = LearningMetrics(CollectorRegistry())
+        driver = LoopDriver(store, World().hands(), QUICK, changes, metrics, Clock())
+        desk = LoopDesk(store, driver, changes, Clock())
+        for number in range(3):
+            with pytest.raises(Unknown):
+                await desk.watch(f"none-{number}", 0, WITHIN_S, ending)
+        await desk.put(manual(), None)
+        cycle = await desk.begin(MODEL, "ann", "")
+        assert await desk.watch(cycle.id, cycle.revision, 0.001, ending) == cycle
+        assert await desk.watch(cycle.id, cycle.revision - 1, WITHIN_S, ending) == cycle
+        assert len(changes) == 0
 
     asyncio.run(main())
 

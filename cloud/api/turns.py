@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -35,11 +35,17 @@ class Turns:
             self._give_back(caller)
 
     async def in_thread(self, caller: str, work: Callable[[], Found]) -> Found:
-        """What it gives. A thread cannot be cancelled: its place is taken until it ends, though who asked
-        has left. Raises `Overloaded`.
+        """What it gives. A thread cannot be cancelled, so it goes as `to_its_end`."""
+        return await self.to_its_end(caller, lambda: asyncio.to_thread(work))
+
+    async def to_its_end(
+        self, caller: str, work: Callable[[], Coroutine[object, object, Found]]
+    ) -> Found:
+        """What it gives. It goes on, and its place is taken until it ends, though who asked has left.
+        Raises `Overloaded`.
         """
         self._take(caller)
-        working = asyncio.create_task(asyncio.to_thread(work))
+        working = asyncio.create_task(work())
         working.add_done_callback(lambda _: self._give_back(caller))
         return await asyncio.shield(working)
 

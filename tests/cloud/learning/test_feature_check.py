@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from cloud.feedback.database import FeedbackDatabase
 from cloud.feedback.documents import SampleQuery
@@ -242,6 +242,33 @@ def test_a_check_that_cannot_be_made_is_counted_and_what_was_found_holds_on(
     away._served = None
     asyncio.run(away.check("tiny-cloud"))
     assert unmade.get() == 0
+
+
+class Told(Gauge):
+    """Whose tests wait for its first value."""
+
+    told: asyncio.Event
+
+    def set(self, value: float) -> None:
+        super().set(value)
+        self.told.set()
+
+
+def test_what_a_process_before_found_is_counted_before_anything_is_checked(
+    checking: FeatureChecking, loops: LoopStore
+) -> None:
+    loops.put_check(check("tiny-cloud", "2.0.0", 5.0, seen(served=HERE[::-1]), 0.05))
+
+    async def main() -> None:
+        gauge = checking._metrics.checks_failed = Told("failed", "failed", registry=None)
+        gauge.told = asyncio.Event()
+        running = asyncio.create_task(checking.run())
+        async with asyncio.timeout(30):
+            await gauge.told.wait()
+        running.cancel()
+        assert gauge._value.get() == 1
+
+    asyncio.run(main())
 
 
 def test_a_worker_that_is_not_there_is_said() -> None:

@@ -203,10 +203,11 @@ def delete(
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Delete a version of a data set; jobs that were trained on it keep its hash.
+    """Delete a version of a data set that no job and no cycle has yet to read; jobs that were trained on
+    it keep its hash.
 
     Exit codes: 0 done, 1 refused, or not confirmed, 2 wrong usage, 3 the learning process cannot be
-    reached, 4 a job needs it.
+    reached, 4 a job or a cycle needs it.
     """
     found = ask(learning, key_file, lambda asked: asked.data_sets.get(name, number), data_set=name)
     what = f"{name} {number}: {found.rows:,} rows, {size(found.bytes)}"

@@ -15,7 +15,7 @@ from cloud.feedback.api import schemas
 from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion
 from cloud.feedback.store import FeedbackStore
 from cloud.gateway.roles import Role
-from shared.errors import Malformed
+from shared.errors import Conflict, Malformed
 
 _OK, _MISSING, _CONFLICT = HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 _BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS
@@ -29,8 +29,12 @@ _FILES_MAX: Final = 4
 
 
 class DataSetRoutes:
-    def __init__(self, store: FeedbackStore, asking: Asking, now: Callable[[], float]) -> None:
-        """`now` gives Unix seconds."""
+    def __init__(
+        self, store: FeedbackStore, asking: Asking, now: Callable[[], float],
+        reader: Callable[[str], str] = lambda _: "",
+    ) -> None:  # fmt: skip
+        """`now` gives Unix seconds. `reader` says who has yet to read a file of that hash, in words."""
+        self._reader = reader
         self._store, self._asking, self._now = store, asking, now
         self._plans, self._files = Turns("plans", _PLANS_MAX), Turns("files", _FILES_MAX)
 
@@ -63,7 +67,7 @@ class DataSetRoutes:
         )  # fmt: skip
         yield Route(
             "DELETE", _ONE, self._delete, "Forget a version, and its file where no other has it",
-            Role.OPERATOR, {HTTPStatus.NO_CONTENT: ""}, problems=(_MISSING,),
+            Role.OPERATOR, {HTTPStatus.NO_CONTENT: ""}, problems=(_MISSING, _CONFLICT),
             queries=(Query("comment"),),
         )  # fmt: skip
 
@@ -113,10 +117,14 @@ class DataSetRoutes:
         comment = request[QUERY].get("comment", "")
         if len(comment) > _COMMENT_MAX:
             raise Malformed(f"comment: {len(comment)} characters; at most {_COMMENT_MAX}")
-        await asyncio.to_thread(
-            self._store.delete_data_set, *_named(request), actor_of(request), self._now(), comment
-        )
+        await asyncio.to_thread(self._forget, *_named(request), actor_of(request), comment)
         return done()
+
+    def _forget(self, name: str, number: int, by: str, comment: str) -> None:
+        made = self._store.data_set(name, number)
+        if reader := self._reader(made.sha256):
+            raise Conflict(f"data set {name} {number}: {reader} reads it; wait until that is over")
+        self._store.delete_data_set(name, number, by, self._now(), comment)
 
 
 def _named(request: web.Request) -> tuple[str, int]:

@@ -44,7 +44,9 @@ class LearningServer(DocumentServer):
 
         def all_of_them(asking: Asking, ending: asyncio.Event) -> Iterator[Route]:
             yield from FeedbackRoutes(parts.feedback, asking, parts.now).routes()
-            yield from DataSetRoutes(parts.feedback, asking, parts.now).routes()
+            yield from DataSetRoutes(
+                parts.feedback, asking, parts.now, parts.data_set_reader
+            ).routes()
             yield from TrainingRoutes(
                 parts.queue, parts.tracking, parts.blobs, asking, ending
             ).routes()

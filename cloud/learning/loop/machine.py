@@ -20,7 +20,7 @@ _JOB_MAY_BE = frozenset({Phase.TRAINING, Phase.EVALUATING})
 _STAYS = {
     Phase.EVALUATING: "; the version stays in the registry, if it is there",
     Phase.APPROVING: "; the candidate stays in the registry",
-    Phase.RELEASING: "; the candidate stays in the registry",
+    Phase.RELEASING: "; the version stays in the registry, released where that was done already",
     Phase.ROLLING_OUT: "; the rollout goes on as it is: hybridge rollout abort or undo ends it",
     Phase.WATCHING: "; the new version stays",
 }

@@ -319,6 +319,11 @@ def test_a_stop_says_that_the_version_stays_in_the_registry(kind: str) -> None:
     assert "stays in the registry" in record.cycle.why
 
 
+def test_a_stop_while_it_is_released_does_not_say_that_it_is_no_release() -> None:
+    record = step(until("release"), e.Stop("ann", "not today"), NOW).record
+    assert "released where that was done already" in record.cycle.why
+
+
 def test_what_is_away_is_said_and_the_same_done_again() -> None:
     record = told(until("evaluate"), e.Away("the registry cannot be reached"))
     assert record.doing == until("evaluate").doing

@@ -128,7 +128,6 @@ class LoopSettings(Document):
 
 
 class Phase(StrEnum):
-    IDLE = "idle"
     COLLECTING = "collecting"
     """Triggered; too few samples, or too few that a person labelled, as `waits_for` says."""
     DATA_SET = "data_set"

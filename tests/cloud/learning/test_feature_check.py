@@ -28,6 +28,7 @@ from shared.confidence import softmax
 from shared.errors import Conflict, Disconnected, Unknown
 from shared.wire.envelope import Payload
 from tests.cloud.feedback.world import World, row, world
+from tests.cloud.registry.client.scripted_server import ok, scripted
 from tests.cloud.workers import cloud_bundle, worker
 from tests.tiny_bundle import sure_image, tiny_logits, write_tiny_bundle
 
@@ -275,6 +276,21 @@ def test_a_worker_that_is_not_there_is_said() -> None:
     served = Served(Serving(urls=("http://127.0.0.1:9",)))
     with pytest.raises(Disconnected, match=r"127\.0\.0\.1:9"):
         asyncio.run(served.probabilities("tiny-cloud", "2.0.0", np.stack(IMAGES)))
+
+
+def test_a_worker_that_is_not_there_has_the_next_url_asked() -> None:
+    described = ok({"inputs": [{"name": "image"}]})
+    answered = ok({"outputs": [{"name": "probabilities", "data": HERE.ravel().tolist()}]})
+
+    async def main() -> None:
+        async with scripted(described, answered) as server:
+            served = Served(Serving(urls=("http://127.0.0.1:9", server.url)))
+            found = await served.probabilities("tiny-cloud", "2.0.0", np.stack(IMAGES))
+        assert found.tolist() == HERE.tolist()
+        with pytest.raises(Disconnected, match=r"127\.0\.0\.1:9.*; http://127\.0\.0\.1:"):
+            await served.probabilities("tiny-cloud", "2.0.0", np.stack(IMAGES))
+
+    asyncio.run(main())
 
 
 def test_a_real_worker_answers_what_its_graph_gives(tmp_path: Path) -> None:

@@ -178,6 +178,19 @@ class DataSetVersion(Document):
     """Data sets that are made of the same rows share a file; a version says who made it and when."""
 
 
+class ListedDataSet(DataSetVersion):
+    """As it stands among others: without the names of its spec's devices, of which each may have 10,000."""
+
+    devices_named: int = 0
+    """In the spec, whose `devices` is empty here; 0: it takes those of all."""
+
+    @classmethod
+    def of(cls, made: DataSetVersion) -> "ListedDataSet":
+        spec = made.spec.model_copy(update={"devices": ()})
+        members = {name: getattr(made, name) for name in DataSetVersion.model_fields}
+        return cls(**members | {"spec": spec}, devices_named=len(made.spec.devices))
+
+
 class DataSetPlan(Document):
     """What a spec takes at present, before any sample is read."""
 

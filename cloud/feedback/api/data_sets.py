@@ -12,7 +12,12 @@ from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document, done, listing
 from cloud.api.turns import Turns
 from cloud.feedback.api import schemas
-from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion
+from cloud.feedback.documents import (
+    DataSetPlan,
+    DataSetSpec,
+    DataSetVersion,
+    ListedDataSet,
+)
 from cloud.feedback.store import FeedbackStore
 from cloud.gateway.roles import Role
 from shared.errors import Conflict, Malformed
@@ -40,7 +45,8 @@ class DataSetRoutes:
 
     def routes(self) -> Iterator[Route]:
         yield Route(
-            "GET", "/v1/data-sets", self._list, "Every version of every data set", Role.VIEWER,
+            "GET", "/v1/data-sets", self._list,
+            "Every version of every data set, without the devices that it names", Role.VIEWER,
             {_OK: schemas.DataSets},
         )  # fmt: skip
         yield Route(
@@ -72,7 +78,9 @@ class DataSetRoutes:
         )  # fmt: skip
 
     async def _list(self, _: web.Request) -> web.Response:
-        found = await asyncio.to_thread(self._store.data_sets)
+        found = await asyncio.to_thread(
+            lambda: [ListedDataSet.of(one) for one in self._store.data_sets()]
+        )
         return await listing("data_sets", found)
 
     async def _plan(self, request: web.Request) -> web.Response:

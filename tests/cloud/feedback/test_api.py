@@ -162,6 +162,20 @@ def test_a_data_set_is_planned_made_fetched_and_deleted(here):
     serve(here, test)
 
 
+def test_data_sets_are_listed_without_the_devices_that_they_name(here):
+    async def test(call: Client) -> None:
+        devices = ["cam-0", "cam-1", "cam-3"]
+        _, body = await call("POST", "/v1/data-sets/mine", {"model": MODEL, "devices": devices})
+        await call("POST", "/v1/data-sets/others", {"model": MODEL})
+        mine, others = json.loads((await call("GET", "/v1/data-sets"))[1])["data_sets"]
+        assert (mine["devices_named"], mine["spec"]["devices"]) == (3, [])
+        assert (others["devices_named"], mine["devices"]) == (0, 3)
+        assert json.loads(body)["spec"]["devices"] == devices
+        assert (await call("GET", "/v1/data-sets/mine/1"))[1] == body
+
+    serve(here, test)
+
+
 def test_a_deletion_goes_on_alone_though_who_asked_for_it_has_left(here):
     async def main() -> None:
         server = server_of(here)

@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of
+from cloud.api.kept_turns import in_thread
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document, done, listing
 from cloud.api.turns import Turns
@@ -86,7 +87,7 @@ class DataSetRoutes:
     async def _plan(self, request: web.Request) -> web.Response:
         spec = await self._asking.read(request, DataSetSpec)
         return document(
-            await self._plans.in_thread(caller_of(request), lambda: self._store.plan(spec))
+            await in_thread(self._plans, caller_of(request), lambda: self._store.plan(spec))
         )
 
     async def _build(self, request: web.Request) -> web.Response:
@@ -111,7 +112,7 @@ class DataSetRoutes:
             made = self._store.data_set(*_named(request))
             return made, self._store.verified(made.sha256)
 
-        made, content = await self._files.in_thread(caller_of(request), read)
+        made, content = await in_thread(self._files, caller_of(request), read)
         name = f"{made.name}-{made.number}.npz"
         return web.Response(
             body=content, content_type="application/octet-stream",

@@ -10,6 +10,7 @@ import numpy as np
 from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of, number_of
+from cloud.api.kept_turns import in_thread
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Route, document
 from cloud.api.turns import Turns
@@ -91,7 +92,7 @@ class FeedbackRoutes:
             )
             return answer.model_dump_json().encode()  # hundreds take milliseconds
 
-        body = await self._searches.in_thread(caller_of(request), page)
+        body = await in_thread(self._searches, caller_of(request), page)
         return web.Response(body=body, content_type="application/json")
 
     async def _get(self, request: web.Request) -> web.Response:

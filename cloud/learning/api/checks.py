@@ -6,6 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
+from cloud.api.kept_turns import to_its_end
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Route, document
 from cloud.api.turns import Turns
@@ -42,5 +43,5 @@ class CheckRoutes:
     async def _check(self, request: web.Request) -> web.Response:
         model = request.match_info["model"]
         return document(
-            await self._turns.to_its_end(caller_of(request), lambda: self._checking.check(model))
+            await to_its_end(self._turns, caller_of(request), lambda: self._checking.check(model))
         )

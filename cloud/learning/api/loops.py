@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of, number_of, revision_of, wait_s_of
+from cloud.api.kept_turns import to_its_end
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document, done, listing, revised
 from cloud.api.turns import Turns
@@ -149,7 +150,9 @@ class LoopRoutes:
     async def _refit(self, request: web.Request) -> web.Response:
         model = request.match_info["model"]
         return document(
-            await self._refits.to_its_end(caller_of(request), lambda: self._refitting.fitted(model))
+            await to_its_end(
+                self._refits, caller_of(request), lambda: self._refitting.fitted(model)
+            )
         )
 
     async def _apply_refit(self, request: web.Request) -> web.Response:
@@ -157,7 +160,9 @@ class LoopRoutes:
         model = request.match_info["model"]
         actor = actor_of(request)
         return document(
-            await self._refits.to_its_end(
-                caller_of(request), lambda: self._refitting.apply(model, actor, asked.comment)
+            await to_its_end(
+                self._refits,
+                caller_of(request),
+                lambda: self._refitting.apply(model, actor, asked.comment),
             )
         )

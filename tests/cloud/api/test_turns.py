@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from cloud.api.kept_turns import in_thread
 from cloud.api.turns import Turns
 from shared.errors import Overloaded
 
@@ -36,15 +37,15 @@ def test_a_thread_keeps_its_turn_though_who_asked_has_left() -> None:
             loop.call_soon_threadsafe(begun.set)
             ends.wait(20)
 
-        asked = asyncio.create_task(turns.in_thread("ann", work))
+        asked = asyncio.create_task(in_thread(turns, "ann", work))
         await begun.wait()
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         with pytest.raises(Overloaded, match="1 plans are under way"):
-            await turns.in_thread("bob", work)
+            await in_thread(turns, "bob", work)
         ends.set()
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-        assert await turns.in_thread("bob", lambda: 5) == 5
+        assert await in_thread(turns, "bob", lambda: 5) == 5
 
     asyncio.run(main())

@@ -101,7 +101,7 @@ def stop(
     dry_run: DryRun = False, output: Output = Format.TABLE,
 ) -> None:  # fmt: skip
     """Stop the running cycle for good: its job is cancelled, a candidate and a rollout stay as they
-    are.
+    are. One that ends, and waits for who is away to reject or undo something, ends without that.
 
     Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the learning process cannot be reached, 4 no cycle
     runs, or somebody was first.

@@ -115,6 +115,7 @@ class WatchRollout(Document):
     rollout: str | None
     since: float
     pause_s: Annotated[float, Field(gt=0)] = 5.0
+    """Of no use any more; it stands in the stored cycles that watch, and they are to be read back."""
 
 
 class CancelJob(Document):

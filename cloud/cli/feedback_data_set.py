@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cloud.cli.feedback_data_set_spec import (
+    CloudModel,
     Confidence,
     Devices,
     HalfLife,
@@ -60,6 +61,7 @@ def plan(
     site: Sites = None,
     reason: Reasons = None,
     source_min: SourceMin = None,
+    cloud_model: CloudModel = None,
     confidence_min: Confidence = None,
     rows: Rows = None,
     half_life: HalfLife = None,
@@ -75,8 +77,8 @@ def plan(
     cannot be reached.
     """
     wanted = spec_from(
-        spec, model, since, until, version, device, site, reason, source_min, confidence_min, rows,
-        half_life, holdout, seed,
+        spec, model, since, until, version, device, site, reason, source_min, cloud_model,
+        confidence_min, rows, half_life, holdout, seed,
     )  # fmt: skip
     found = ask(learning, key_file, lambda asked: asked.data_sets.plan(wanted))
     show(found, output, lambda out: _draw_plan(out, f"A data set of {wanted.model}", found))
@@ -97,6 +99,7 @@ def build(
     site: Sites = None,
     reason: Reasons = None,
     source_min: SourceMin = None,
+    cloud_model: CloudModel = None,
     confidence_min: Confidence = None,
     rows: Rows = None,
     half_life: HalfLife = None,
@@ -113,8 +116,8 @@ def build(
     be empty, or of a single class.
     """
     wanted = spec_from(
-        spec, model, since, until, version, device, site, reason, source_min, confidence_min, rows,
-        half_life, holdout, seed,
+        spec, model, since, until, version, device, site, reason, source_min, cloud_model,
+        confidence_min, rows, half_life, holdout, seed,
     )  # fmt: skip
     if dry_run:
         found = ask(learning, key_file, lambda asked: asked.data_sets.plan(wanted))
@@ -200,10 +203,11 @@ def delete(
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Delete a version of a data set; jobs that were trained on it keep its hash.
+    """Delete a version of a data set that no job and no cycle has yet to read; jobs that were trained on
+    it keep its hash.
 
     Exit codes: 0 done, 1 refused, or not confirmed, 2 wrong usage, 3 the learning process cannot be
-    reached, 4 a job needs it.
+    reached, 4 a job or a cycle needs it.
     """
     found = ask(learning, key_file, lambda asked: asked.data_sets.get(name, number), data_set=name)
     what = f"{name} {number}: {found.rows:,} rows, {size(found.bytes)}"

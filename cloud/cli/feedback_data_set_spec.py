@@ -36,6 +36,10 @@ Reasons = Annotated[
 SourceMin = Annotated[
     From | None, typer.Option("--source-min", help="Lower labels are not used. Default: cloud.")
 ]
+CloudModel = Annotated[
+    str | None,
+    typer.Option(help="The cloud model that answered. Default: any.", autocompletion=models),
+]
 Confidence = Annotated[
     str | None, typer.Option("--confidence-min", metavar="SHARE", help="Of the cloud's labels.")
 ]
@@ -62,6 +66,7 @@ def spec_from(
     sites: list[str] | None,
     reasons: list[Reason] | None,
     source_min: From | None,
+    cloud_model: str | None,
     confidence_min: str | None,
     rows: int | None,
     half_life: str | None,
@@ -86,6 +91,7 @@ def spec_from(
             "versions": versions or None, "devices": devices or None, "sites": sites or None,
             "reasons": [str(one) for one in reasons] if reasons else None,
             "source_min": source_min and str(source_min),
+            "cloud_model": cloud_model,
             "cloud_confidence_min":
                 None if confidence_min is None else share(confidence_min, "--confidence-min"),
             "rows_max": rows,

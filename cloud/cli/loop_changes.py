@@ -101,7 +101,7 @@ def stop(
     dry_run: DryRun = False, output: Output = Format.TABLE,
 ) -> None:  # fmt: skip
     """Stop the running cycle for good: its job is cancelled, a candidate and a rollout stay as they
-    are.
+    are. One that ends, and waits for who is away to reject or undo something, ends without that.
 
     Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the learning process cannot be reached, 4 no cycle
     runs, or somebody was first.
@@ -113,7 +113,7 @@ def delete(
     name: ModelName, *, yes: Yes = False, learning: Learning = None, key_file: KeyFile = None,
     dry_run: DryRun = False, output: Output = Format.TABLE,
 ) -> None:  # fmt: skip
-    """Delete a loop; its cycles go with it, models and rollouts stay.
+    """Delete a loop; its cycles, models and rollouts stay.
 
     Exit codes: 0 done, 1 refused, or not confirmed, 2 wrong usage, 3 the learning process cannot be
     reached, 4 a cycle runs, or somebody changed it at the same time.

@@ -19,6 +19,7 @@ from cloud.store.schema import feedback
 _STEP: Final = 1000
 """Shares are told apart to a thousandth: a device that claims another one with each sample makes no more
 strata than that, and hides nobody's."""
+_DIGITS: Final = 6
 _of = feedback.c
 
 
@@ -68,7 +69,9 @@ def answers(
 
 
 def strata(connection: Connection, query: SampleQuery, of: Source) -> list[Stratum]:
-    """By share, rising, of the edge's or the cloud's own answers."""
+    """By share, rising, of the edge's or the cloud's own answers. A stratum's share is the harmonic mean
+    of its samples' own: together they stand for as many.
+    """
     said = _of.edge_label if of is Source.EDGE else _of.cloud_label
     by_person = sa.and_(_of.label_source == Source.PERSON.value, _of.contradicted == 0)
     labelled = sa.case((by_person, 1), else_=0)
@@ -76,13 +79,21 @@ def strata(connection: Connection, query: SampleQuery, of: Source) -> list[Strat
     said_step = sa.cast(sa.func.round(_of.share * _STEP), sa.Integer)
     least = round(SHARE_MIN * _STEP)
     step = sa.case((said_step < least, least), else_=said_step)
+    stands_for = 1.0 / sa.case((_of.share < SHARE_MIN, SHARE_MIN), else_=_of.share)
     rows = connection.execute(
-        sa.select(step, sa.func.count(), sa.func.sum(labelled), sa.func.sum(right))
+        sa.select(
+            step,
+            sa.func.count(),
+            sa.func.sum(labelled),
+            sa.func.sum(right),
+            sa.func.sum(stands_for),
+        )
         .where(*conditions(query))
         .group_by(sa.literal_column("1"))
         .order_by(sa.literal_column("1"))
     )
     return [
-        Stratum(number / _STEP, sent, int(known), int(correct))
-        for number, sent, known, correct in rows
+        # not its step, which is up to half a thousandth off: a small share's half
+        Stratum(round(sent / stand_for, _DIGITS), sent, int(known), int(correct))
+        for _, sent, known, correct, stand_for in rows
     ]

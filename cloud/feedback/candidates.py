@@ -143,6 +143,8 @@ def _conditions(spec: DataSetSpec) -> list[ColumnElement[bool]]:
         found.append(_of.received_at < spec.until)
     if spec.versions:
         found.append(_of.edge_version.in_(spec.versions))
+    if spec.cloud_model is not None:
+        found.append(_of.cloud_model == spec.cloud_model)
     if spec.reasons:
         found.append(_of.reason.in_(spec.reasons))
     return found

@@ -115,6 +115,8 @@ class DataSetSpec(Document):
     reasons: Annotated[tuple[Reason, ...], Field(max_length=3)] = ()
     source_min: Source = Source.CLOUD
     """Labels of lower rank are not used."""
+    cloud_model: Name | None = None
+    """That answered, and whose probabilities teach; None: any."""
     cloud_confidence_min: Share = 0.0
     """Cloud labels below it are left out; a person's count whatever the cloud thought."""
     rows_max: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
@@ -174,6 +176,19 @@ class DataSetVersion(Document):
     made_by: Actor
     made_at: Moment
     """Data sets that are made of the same rows share a file; a version says who made it and when."""
+
+
+class ListedDataSet(DataSetVersion):
+    """As it stands among others: without the names of its spec's devices, of which each may have 10,000."""
+
+    devices_named: int = 0
+    """In the spec, whose `devices` is empty here; 0: it takes those of all."""
+
+    @classmethod
+    def of(cls, made: DataSetVersion) -> "ListedDataSet":
+        spec = made.spec.model_copy(update={"devices": ()})
+        members = {name: getattr(made, name) for name in DataSetVersion.model_fields}
+        return cls(**members | {"spec": spec}, devices_named=len(made.spec.devices))
 
 
 class DataSetPlan(Document):

@@ -27,8 +27,3 @@ def verdict(people: Sequence[Label], cloud_label: int) -> Verdict:
         return Verdict(cloud_label, Source.CLOUD)
     newest = max(people, key=lambda one: (one.at, one.by))
     return Verdict(newest.label, Source.PERSON, len({one.label for one in people}) > 1)
-
-
-def ranks_below(code: int, lowest: Source) -> bool:
-    """Whether a label is trusted less than the lowest that is wanted."""
-    return code > CODES[lowest]

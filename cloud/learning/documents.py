@@ -88,7 +88,7 @@ class LoopSettings(Document):
     model: Name
     """The edge model."""
     teacher: Name
-    """The cloud model, whose released version labels."""
+    """The cloud model, whose released version labels. Only samples that it answered are taken."""
     enabled: bool = True
     group: Name = "all"
     """Of the fleet: where the rollout goes."""
@@ -116,6 +116,8 @@ class LoopSettings(Document):
             raise ValueError(f"teacher: {self.model} cannot teach itself; name the cloud model")
         if self.data is not None and self.data.model != self.model:
             raise ValueError(f"data.model: a loop of {self.model} learns from its samples alone")
+        if self.data is not None and self.data.cloud_model not in {None, self.teacher}:
+            raise ValueError(f"data.cloud_model: {self.teacher} teaches; name it, or none")
         if self.data is not None and self.data.holdout_share == 0:
             raise ValueError("data.holdout_share: the gates need some; give 0.1")
         if self.data is not None and (count := len(self.data.devices)) > DEVICES_MAX:
@@ -126,7 +128,6 @@ class LoopSettings(Document):
 
 
 class Phase(StrEnum):
-    IDLE = "idle"
     COLLECTING = "collecting"
     """Triggered; too few samples, or too few that a person labelled, as `waits_for` says."""
     DATA_SET = "data_set"

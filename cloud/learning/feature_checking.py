@@ -134,6 +134,7 @@ class FeatureChecking:
         while True:
             try:
                 loops = await asyncio.to_thread(self._store.loops)
+                await self._count_failed()  # also what a process before this one found
             except HybridgeError as error:
                 log.warning("feature_check_blind", extra={"why": str(error)[:300]})
                 loops = []
@@ -188,12 +189,15 @@ class FeatureChecking:
         return training, serving
 
     async def _told(self, found: FeatureCheck) -> None:
-        checks = await self.checks()
-        self._metrics.checks_failed.set(sum(not one.agrees for one in checks))
+        await self._count_failed()
         if not found.agrees:
             log.error("features_differ", extra={
                 "model": found.model, "version": found.version, "words": found.words,
             })  # fmt: skip
+
+    async def _count_failed(self) -> None:
+        failed = sum(not one.agrees for one in await self.checks())
+        self._metrics.checks_failed.set(failed)
 
 
 def _run(bundle: Bundle, batch: NDArray[np.generic]) -> Floats:

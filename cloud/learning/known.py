@@ -33,6 +33,8 @@ class KnownDictionaries:
         self._models, self._registry, self._store, self._named = models, registry, store, named
         self._found: dict[bytes, None] = {}
         self._seen: set[tuple[str, str]] = set()
+        self._left_out = set[str]()
+        """Bundles whose dictionary was one too many; each is said once."""
 
     def dictionaries(self) -> tuple[bytes, ...]:
         """Whole ones; called from any thread."""
@@ -41,7 +43,8 @@ class KnownDictionaries:
     async def look(self) -> None:
         """Once. A model that is away is asked again with the next look."""
         for bundle in await asyncio.to_thread(self._models.in_folders):
-            self._take(bundle.dictionary)
+            manifest = bundle.manifest
+            self._take(bundle.dictionary, f"{manifest.name} {manifest.version}")
         loops = await asyncio.to_thread(self._store.loops)
         for model in sorted({*self._named, *(one.settings.model for one in loops)}):
             try:
@@ -68,12 +71,22 @@ class KnownDictionaries:
         versions.sort(key=lambda one: max((launch.number for launch in one.launches), default=0))
         for one in versions[-_VERSIONS_MAX:]:
             if (model, one.version) not in self._seen:
-                self._take((await self._models.bundle(model, one.version)).dictionary)
+                bundle = await self._models.bundle(model, one.version)
+                self._take(bundle.dictionary, f"{model} {one.version}")
                 self._seen.add((model, one.version))
 
-    def _take(self, dictionary: bytes) -> None:
-        if dictionary and len(self._found) < _DICTIONARIES_MAX:
+    def _take(self, dictionary: bytes, where: str) -> None:
+        if not dictionary or dictionary in self._found:
+            return
+        if len(self._found) < _DICTIONARIES_MAX:
             self._found = {**self._found, dictionary: None}  # others read while this is written
+        elif where not in self._left_out and len(self._left_out) < _DICTIONARIES_MAX:
+            self._left_out.add(where)
+            log.error("dictionary_left_out", extra={
+                "bundle": where, "kept": _DICTIONARIES_MAX,
+                "why": "its payloads stay unread (no_dictionary): take bundles that nobody has any "
+                "more out of the folders, and start again",
+            })  # fmt: skip
 
 
 class FleetGroups:

@@ -24,5 +24,7 @@ class Parts:
     refitting: Refitting
     checking: FeatureChecking
     metrics: LearningMetrics
+    data_set_reader: Callable[[str], str]
+    """By the file's hash: who has yet to read it, in words."""
     now: Callable[[], float]
     """Unix seconds."""

@@ -95,7 +95,7 @@ class Refitting:
         why = f"refit of {model} by {by}" + (f": {comment}" if comment else "")
         async with fleet_at(self._fleet) as fleet:
             pushed = await _pushed(fleet, name, settings)
-            await _rolled(fleet, loop, pushed, why)
+            await rolled(fleet, loop, pushed, why)
         await asyncio.to_thread(self._store.put_refit, model, self._now())
         log.info("threshold_refitted", extra={
             "model": model, "version": found.version, "confidence_min": found.confidence_min,
@@ -213,18 +213,26 @@ async def _pushed(fleet: FleetClient, name: str, settings: ProfileSettings) -> P
     )
 
 
-async def _rolled(fleet: FleetClient, loop: LoopSettings, profile: Profile, why: str) -> None:
-    """Its rollout, found again where it was made before. A group takes the profile when it is over."""
+async def rolled(fleet: FleetClient, loop: LoopSettings, profile: Profile, why: str) -> None:
+    """Its rollout, found again where it was made before. A group takes the profile when it is over;
+    where somebody has put it back since, it is rolled out again.
+    """
     seed = hashlib.sha256(f"{loop.group} {profile.name} {profile.version}".encode()).hexdigest()[
         :16
     ]
-    for view in await fleet.rollouts.all():
+    views = await fleet.rollouts.all()
+    has = (await fleet.group(loop.group)).profile  # after: one that ends meanwhile is no other
+    is_there = has is not None and (has.name, has.version) == (profile.name, profile.version)
+    alive = {RolloutStatus.DRAFT, RolloutStatus.RUNNING} | (
+        {RolloutStatus.SUCCEEDED} if is_there else set()
+    )
+    for view in views:
         subject = view.spec.subject
         if (
             view.spec.seed == seed
             and isinstance(subject, ProfileSubject)
             and (subject.name, subject.version) == (profile.name, profile.version)
-            and view.status in {RolloutStatus.DRAFT, RolloutStatus.RUNNING, RolloutStatus.SUCCEEDED}
+            and view.status in alive
         ):
             break
     else:

@@ -22,6 +22,7 @@ from cloud.gateway.counts import GatewayCounts
 from cloud.gateway.gateway import Gateway
 from cloud.learning.api.app import LearningServer
 from cloud.learning.config import LearningConfig
+from cloud.learning.data_set_readers import reader_of
 from cloud.learning.feature_checking import FeatureChecking
 from cloud.learning.known import FleetGroups, FleetSites, KnownDictionaries
 from cloud.learning.loop.changes import Changes
@@ -134,7 +135,8 @@ class LearningService:
         )
         parts = Parts(
             config.name, feedback, blobs, queue, tracking,
-            LoopDesk(store, driver, changes, now), refitting, checking, metrics, now,
+            LoopDesk(store, driver, changes, now), refitting, checking, metrics,
+            reader_of(learning, store), now,
         )  # fmt: skip
         server = LearningServer(parts, gateway, config.api, counts)
         async with server.listening() as url, asyncio.TaskGroup() as group:

@@ -26,10 +26,22 @@ class Served:
     ) -> NDArray[np.float32]:
         """[N, classes] of inputs [N, ...], as the worker gives them now.
 
-        Raises `Unknown` where it does not serve that version, `Disconnected`, `Malformed`.
+        The first URL that answers is asked. Raises `Unknown` where it does not serve that version,
+        `Disconnected` where none answers, `Malformed`.
         """
+        lost: list[str] = []
+        for url in self._settings.urls:
+            try:
+                return await self._of(url, model, version, batch)
+            except Disconnected as error:
+                lost.append(str(error))
+        raise Disconnected("; ".join(lost))
+
+    async def _of(
+        self, url: str, model: str, version: str, batch: NDArray[np.generic]
+    ) -> NDArray[np.float32]:
         settings = self._settings
-        where = f"{settings.urls[0].rstrip('/')}/v2/models/{model}/versions/{version}"
+        where = f"{url.rstrip('/')}/v2/models/{model}/versions/{version}"
         async with open_session(_plain(settings)) as session:
             try:
                 async with (

@@ -33,7 +33,9 @@ class LearningFleet(Server):
 
 
 class Serving(Server):
-    """A worker's API, asked by the feature check. The key needs the role infer."""
+    """A worker's API, asked by the feature check; of several URLs the first that answers. The key needs
+    the role infer.
+    """
 
     timeout_s: Positive = 30.0
     """Of one question of up to `checks.samples` tensors."""

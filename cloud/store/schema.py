@@ -57,7 +57,7 @@ feedback = Table(
     Index(
         "feedback_search", "seq", "edge_model", "received_at", "device", "edge_version", "reason",
         "share", "label", "label_source", "contradicted", "edge_label", "cloud_label",
-        "cloud_confidence", "draw", "row_bytes",
+        "cloud_confidence", "draw", "row_bytes", "cloud_model",
     ),
     sqlite_autoincrement=True,
 )  # fmt: skip

@@ -8,14 +8,20 @@ from typing import Final
 from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of
+from cloud.api.kept_turns import in_thread
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document, done, listing
 from cloud.api.turns import Turns
 from cloud.feedback.api import schemas
-from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion
+from cloud.feedback.documents import (
+    DataSetPlan,
+    DataSetSpec,
+    DataSetVersion,
+    ListedDataSet,
+)
 from cloud.feedback.store import FeedbackStore
 from cloud.gateway.roles import Role
-from shared.errors import Malformed
+from shared.errors import Conflict, Malformed
 
 _OK, _MISSING, _CONFLICT = HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 _BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS
@@ -29,14 +35,19 @@ _FILES_MAX: Final = 4
 
 
 class DataSetRoutes:
-    def __init__(self, store: FeedbackStore, asking: Asking, now: Callable[[], float]) -> None:
-        """`now` gives Unix seconds."""
+    def __init__(
+        self, store: FeedbackStore, asking: Asking, now: Callable[[], float],
+        reader: Callable[[str], str] = lambda _: "",
+    ) -> None:  # fmt: skip
+        """`now` gives Unix seconds. `reader` says who has yet to read a file of that hash, in words."""
+        self._reader = reader
         self._store, self._asking, self._now = store, asking, now
         self._plans, self._files = Turns("plans", _PLANS_MAX), Turns("files", _FILES_MAX)
 
     def routes(self) -> Iterator[Route]:
         yield Route(
-            "GET", "/v1/data-sets", self._list, "Every version of every data set", Role.VIEWER,
+            "GET", "/v1/data-sets", self._list,
+            "Every version of every data set, without the devices that it names", Role.VIEWER,
             {_OK: schemas.DataSets},
         )  # fmt: skip
         yield Route(
@@ -63,18 +74,21 @@ class DataSetRoutes:
         )  # fmt: skip
         yield Route(
             "DELETE", _ONE, self._delete, "Forget a version, and its file where no other has it",
-            Role.OPERATOR, {HTTPStatus.NO_CONTENT: ""}, problems=(_MISSING,),
+            Role.OPERATOR, {HTTPStatus.NO_CONTENT: ""}, problems=(_MISSING, _CONFLICT),
             queries=(Query("comment"),),
         )  # fmt: skip
 
     async def _list(self, _: web.Request) -> web.Response:
-        found = await asyncio.to_thread(self._store.data_sets)
+        found = await asyncio.to_thread(
+            lambda: [ListedDataSet.of(one) for one in self._store.data_sets()]
+        )
         return await listing("data_sets", found)
 
     async def _plan(self, request: web.Request) -> web.Response:
         spec = await self._asking.read(request, DataSetSpec)
-        with self._plans.one(caller_of(request)):
-            return document(await asyncio.to_thread(self._store.plan, spec))
+        return document(
+            await in_thread(self._plans, caller_of(request), lambda: self._store.plan(spec))
+        )
 
     async def _build(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -94,26 +108,32 @@ class DataSetRoutes:
         return document(await asyncio.to_thread(self._store.data_set, *_named(request)))
 
     async def _file(self, request: web.Request) -> web.Response:
-        with self._files.one(caller_of(request)):
-            made = await asyncio.to_thread(self._store.data_set, *_named(request))
-            content = await asyncio.to_thread(self._store.verified, made.sha256)
-            name = f"{made.name}-{made.number}.npz"
-            return web.Response(
-                body=content, content_type="application/octet-stream",
-                headers={
-                    "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-                    "Content-Disposition": f'attachment; filename="{name}"',
-                },
-            )  # fmt: skip
+        def read() -> tuple[DataSetVersion, bytes]:
+            made = self._store.data_set(*_named(request))
+            return made, self._store.verified(made.sha256)
+
+        made, content = await in_thread(self._files, caller_of(request), read)
+        name = f"{made.name}-{made.number}.npz"
+        return web.Response(
+            body=content, content_type="application/octet-stream",
+            headers={
+                "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+                "Content-Disposition": f'attachment; filename="{name}"',
+            },
+        )  # fmt: skip
 
     async def _delete(self, request: web.Request) -> web.Response:
         comment = request[QUERY].get("comment", "")
         if len(comment) > _COMMENT_MAX:
             raise Malformed(f"comment: {len(comment)} characters; at most {_COMMENT_MAX}")
-        await asyncio.to_thread(
-            self._store.delete_data_set, *_named(request), actor_of(request), self._now(), comment
-        )
+        await asyncio.to_thread(self._forget, *_named(request), actor_of(request), comment)
         return done()
+
+    def _forget(self, name: str, number: int, by: str, comment: str) -> None:
+        made = self._store.data_set(name, number)
+        if reader := self._reader(made.sha256):
+            raise Conflict(f"data set {name} {number}: {reader} reads it; wait until that is over")
+        self._store.delete_data_set(name, number, by, self._now(), comment)
 
 
 def _named(request: web.Request) -> tuple[str, int]:

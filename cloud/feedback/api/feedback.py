@@ -10,6 +10,7 @@ import numpy as np
 from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of, number_of
+from cloud.api.kept_turns import in_thread
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Route, document
 from cloud.api.turns import Turns
@@ -91,8 +92,7 @@ class FeedbackRoutes:
             )
             return answer.model_dump_json().encode()  # hundreds take milliseconds
 
-        with self._searches.one(caller_of(request)):
-            body = await asyncio.to_thread(page)
+        body = await in_thread(self._searches, caller_of(request), page)
         return web.Response(body=body, content_type="application/json")
 
     async def _get(self, request: web.Request) -> web.Response:
@@ -139,11 +139,12 @@ class FeedbackRoutes:
         asked = await self._asking.read(request, Deletion)
         if self._deletes.locked():
             raise Overloaded("another deletion is under way; one is at a time", 5.0)
-        async with self._deletes:
-            deleting = asyncio.ensure_future(
-                asyncio.to_thread(self._store.delete, asked, actor_of(request), self._now())
-            )
-            return document(await asyncio.shield(deleting))
+        await self._deletes.acquire()
+        deleting = asyncio.create_task(
+            asyncio.to_thread(self._store.delete, asked, actor_of(request), self._now())
+        )
+        deleting.add_done_callback(lambda _: self._deletes.release())  # though the caller has left
+        return document(await asyncio.shield(deleting))
 
 
 def _named(request: web.Request) -> tuple[str, SampleId]:

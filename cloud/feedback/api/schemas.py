@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from cloud.document import Document
-from cloud.feedback.documents import Comment, DataSetVersion, FeedbackSample
+from cloud.feedback.documents import Comment, FeedbackSample, ListedDataSet
 
 
 class SampleList(Document):
@@ -21,5 +21,5 @@ class LabelRequest(Document):
 
 
 class DataSets(Document):
-    data_sets: tuple[DataSetVersion, ...]
+    data_sets: tuple[ListedDataSet, ...]
     """By name and number."""

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from cloud.api.about import Description
-from cloud.api.asking import Asking
+from cloud.api.asking import Asking, actor_of
 from cloud.api.document_server import DocumentServer
 from cloud.api.routes import Route
 from cloud.feedback.api.data_sets import DataSetRoutes
@@ -18,6 +20,7 @@ from cloud.learning.api.checks import CheckRoutes
 from cloud.learning.api.loops import LoopRoutes
 from cloud.learning.api.operations import OperationsRoutes
 from cloud.learning.api.settings import LearningApi
+from cloud.learning.loop.actor import check_is_another
 from cloud.learning.parts import Parts
 from cloud.learning.web.page import PageRoutes
 from cloud.training.api.routes import TrainingRoutes
@@ -37,8 +40,13 @@ class LearningServer(DocumentServer):
         counts: CollectorRegistry,
     ) -> None:  # fmt: skip
         def table(asking: Asking, ending: asyncio.Event) -> Iterator[Route]:
+            yield from map(_of_others, all_of_them(asking, ending))
+
+        def all_of_them(asking: Asking, ending: asyncio.Event) -> Iterator[Route]:
             yield from FeedbackRoutes(parts.feedback, asking, parts.now).routes()
-            yield from DataSetRoutes(parts.feedback, asking, parts.now).routes()
+            yield from DataSetRoutes(
+                parts.feedback, asking, parts.now, parts.data_set_reader
+            ).routes()
             yield from TrainingRoutes(
                 parts.queue, parts.tracking, parts.blobs, asking, ending
             ).routes()
@@ -52,3 +60,16 @@ class LearningServer(DocumentServer):
             settings, gateway, table, PATHS, Description(_TITLE, _ABOUT), metrics.requests,
             metrics.unreadable, counts,
         )  # fmt: skip
+
+
+def _of_others(route: Route) -> Route:
+    """For every caller but one who has the loop's own name."""
+    if route.method == "GET":
+        return route
+    inner = route.handler
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        check_is_another(actor_of(request))
+        return await inner(request)
+
+    return replace(route, handler=handler)

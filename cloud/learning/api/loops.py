@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import Final
 
 from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of, number_of, revision_of, wait_s_of
+from cloud.api.kept_turns import to_its_end
 from cloud.api.middleware import caller_of
 from cloud.api.routes import Query, Route, document, done, listing, revised
 from cloud.api.turns import Turns
@@ -21,6 +23,8 @@ from shared.errors import Malformed
 
 _OK, _MISSING, _CONFLICT = HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 _FULL = HTTPStatus.TOO_MANY_REQUESTS
+_REFITS_MAX: Final = 2
+"""At once; each reads tens of thousands of samples and asks registry and fleet."""
 _LOOP, _CYCLE = "/v1/loops/{model}", "/v1/cycles/{cycle}"
 
 
@@ -33,6 +37,7 @@ class LoopRoutes:
         self._desk, self._refitting, self._asking = desk, refitting, asking
         self._limits, self._ending = limits, ending
         self._waits = Turns("questions that wait for a cycle", limits.waits_max)
+        self._refits = Turns("refits", _REFITS_MAX)
 
     def routes(self) -> Iterator[Route]:
         yield Route(
@@ -80,12 +85,12 @@ class LoopRoutes:
         yield Route(
             "GET", _LOOP + "/refit", self._refit,
             "Which escalation threshold fresh audits would give; changes nothing", Role.VIEWER,
-            {_OK: Refit}, problems=(_MISSING, _CONFLICT),
+            {_OK: Refit}, problems=(_MISSING, _CONFLICT, _FULL),
         )  # fmt: skip
         yield Route(
             "POST", _LOOP + "/refit", self._apply_refit,
             "Fit the threshold anew and roll it out as the group's profile", Role.APPROVER,
-            {_OK: Refit}, takes=schemas.CommentRequest, problems=(_MISSING, _CONFLICT),
+            {_OK: Refit}, takes=schemas.CommentRequest, problems=(_MISSING, _CONFLICT, _FULL),
         )  # fmt: skip
 
     async def _list(self, _: web.Request) -> web.Response:
@@ -143,9 +148,21 @@ class LoopRoutes:
         return revised(await self._desk.decide(name, asked, actor_of(request), revision))
 
     async def _refit(self, request: web.Request) -> web.Response:
-        return document(await self._refitting.fitted(request.match_info["model"]))
+        model = request.match_info["model"]
+        return document(
+            await to_its_end(
+                self._refits, caller_of(request), lambda: self._refitting.fitted(model)
+            )
+        )
 
     async def _apply_refit(self, request: web.Request) -> web.Response:
         asked = await self._asking.read(request, schemas.CommentRequest)
         model = request.match_info["model"]
-        return document(await self._refitting.apply(model, actor_of(request), asked.comment))
+        actor = actor_of(request)
+        return document(
+            await to_its_end(
+                self._refits,
+                caller_of(request),
+                lambda: self._refitting.apply(model, actor, asked.comment),
+            )
+        )

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion
+from cloud.feedback.documents import DataSetPlan, DataSetSpec, DataSetVersion, ListedDataSet
 from cloud.fleet.client.reading import many, one, read
 from cloud.learning.client.fetching import fetch
 from cloud.learning.client.settings import LearningClientSettings
@@ -20,9 +20,9 @@ class DataSets:
         self._connection: Final = connection
         self._settings: Final = settings
 
-    async def all(self) -> list[DataSetVersion]:
-        """Every version of each."""
-        return await many(self._connection, DataSetVersion, "data_sets", _PATH)
+    async def all(self) -> list[ListedDataSet]:
+        """Every version of each; `get` has the devices that it names."""
+        return await many(self._connection, ListedDataSet, "data_sets", _PATH)
 
     async def plan(self, spec: DataSetSpec) -> DataSetPlan:
         """What a data set of it would hold; makes nothing."""

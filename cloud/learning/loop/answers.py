@@ -6,6 +6,7 @@ from cloud.learning.documents import Arrow, Phase
 from cloud.learning.loop import events as e
 from cloud.learning.loop.commands import (
     Approve,
+    Count,
     Reject,
     Release,
     Submit,
@@ -17,7 +18,7 @@ from cloud.learning.loop.commands import (
 from cloud.learning.loop.gates import acceptance_gate, teacher_gate
 from cloud.learning.loop.moves import changed, close, enter, rollout_watch, version_of
 from cloud.learning.loop.record import CycleRecord
-from cloud.learning.loop.wishes import flooded, job_spec, missing_samples
+from cloud.learning.loop.wishes import flooded, job_spec, missing_samples, unlabelled
 from cloud.registry.documents import State
 from cloud.rollouts.documents import RolloutStatus
 from cloud.training.documents import JobState
@@ -105,6 +106,8 @@ def _counted(record: CycleRecord, seen: e.Counted, now: float) -> CycleRecord:
     verdict = teacher_gate(
         settings.teacher_gate, settings.acceptance.confidence, seen.people, record.looks
     )
+    assert isinstance(record.doing, Count)
+    words = f"{verdict.words}: {unlabelled(record.doing)}"
     match verdict.says:
         case "holds":
             return enter(changed(record, now, findings=verdict.findings), Arrow.DATA_SET, now)
@@ -114,10 +117,10 @@ def _counted(record: CycleRecord, seen: e.Counted, now: float) -> CycleRecord:
         case "open" if verdict.labels_wanted > record.labels_wanted:
             return changed(
                 record, now, looks=record.looks + 1, labels_wanted=verdict.labels_wanted,
-                findings=verdict.findings, waits_for=verdict.words,
+                findings=verdict.findings, waits_for=words,
             )  # fmt: skip
         case "open":
-            return waiting(record, verdict.words, now)
+            return waiting(record, words, now)
         case _:
             assert_never(verdict.says)
 
@@ -194,7 +197,8 @@ def _version_seen(record: CycleRecord, seen: e.VersionSeen, now: float) -> Cycle
         return close(record, Phase.REFUSED, why, now)
     if seen.state is State.RELEASED:
         return enter(record, Arrow.ROLLOUT, now)
-    if cycle.phase is Phase.APPROVING and seen.is_approved:
+    asks_nobody = seen.needs_nobody and cycle.asks is None
+    if cycle.phase is Phase.APPROVING and (seen.is_approved or asks_nobody):
         return enter(record, Arrow.RELEASE, now)
     if isinstance(record.doing, WatchVersion):
         return record

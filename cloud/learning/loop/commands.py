@@ -30,7 +30,7 @@ class Count(Document):
 class Build(Document):
     kind: Literal["build"] = "build"
     name: Name
-    """Of this cycle alone: a second data set of it is never made."""
+    """Of this cycle alone, unless somebody else takes it; then the cycle makes the next version."""
     spec: DataSetSpec
     group: GroupName = EVERYBODY
     """As `Count.group`."""
@@ -115,6 +115,7 @@ class WatchRollout(Document):
     rollout: str | None
     since: float
     pause_s: Annotated[float, Field(gt=0)] = 5.0
+    """Of no use any more; it stands in the stored cycles that watch, and they are to be read back."""
 
 
 class CancelJob(Document):

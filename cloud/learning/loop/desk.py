@@ -9,6 +9,7 @@ from cloud.learning.loop.driver import LoopDriver
 from cloud.learning.loop.events import Go, Stop
 from cloud.learning.loop.triggers import next_at
 from cloud.learning.store.loops import KeptLoop, Line, LoopStore
+from cloud.learning.store.reading import Readable
 
 
 class LoopDesk:
@@ -19,17 +20,22 @@ class LoopDesk:
     ) -> None:
         """`now` gives Unix seconds."""
         self._store, self._driver, self._changes, self._now = store, driver, changes, now
+        self._readable = Readable()
 
     async def loops(self) -> list[Loop]:
-        """In the order of their models."""
-        return await asyncio.to_thread(lambda: [self._loop(one) for one in self._store.loops()])
+        """In the order of their models; those that can be read."""
+        return await asyncio.to_thread(lambda: self._readable.of(self._store.loops(), self._loop))
 
     async def loop(self, model: str) -> Loop:
         """Raises `Unknown`."""
         return await asyncio.to_thread(lambda: self._loop(self._store.loop(model)))
 
     async def put(self, settings: LoopSettings, revision: int | None) -> Loop:
-        """Make it, or change it for its next cycle. Raises `Conflict`, `Overloaded`."""
+        """Make it, or change it for its next cycle. Raises `Conflict`, also where no cycle of it could
+        find a sample; `Overloaded`.
+        """
+        if settings.enabled:
+            await asyncio.to_thread(self._store.check_times, settings)
         await asyncio.to_thread(self._store.put, settings, revision, self._now())
         self._driver.kick()
         return await self.loop(settings.model)
@@ -65,20 +71,20 @@ class LoopDesk:
         return record.cycle
 
     async def watch(self, cycle: str, seen: int, wait_s: float, ending: asyncio.Event) -> Cycle:
-        """The cycle once its revision is not `seen`, when this process ends, or after `wait_s`."""
-        moved = asyncio.create_task(self._changes.next(cycle).wait())  # before the look
-        ends = asyncio.create_task(ending.wait())
-        try:
+        """The cycle once its revision is not `seen`, when this process ends, or after `wait_s`. Raises
+        `Unknown`.
+        """
+        with self._changes.watched(cycle) as happened:  # before the look
             found = await self.cycle(cycle)
-            if found.revision == seen and found.ended_at is None:
-                await asyncio.wait(
-                    {moved, ends}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                found = await self.cycle(cycle)
-            return found
-        finally:
-            moved.cancel()
-            ends.cancel()
+            if found.revision != seen or found.ended_at is not None:
+                return found
+            waits = {asyncio.create_task(one.wait()) for one in (happened, ending)}
+            try:
+                await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in waits:
+                    one.cancel()
+            return await self.cycle(cycle)
 
     def _loop(self, kept: KeptLoop) -> Loop:
         model = kept.settings.model

@@ -21,7 +21,7 @@ from cloud.learning.loop.settings import Loops
 from cloud.learning.loop.triggers import Facts, Trigger, next_at, triggered
 from cloud.learning.metrics import LearningMetrics
 from cloud.learning.store.loops import KeptLoop, LoopStore
-from shared.errors import Conflict, HybridgeError, Refused, Unavailable, Unknown
+from shared.errors import HybridgeError, Refused, Unavailable
 from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class LoopDriver:
                         if name not in running:
                             running[name] = cycles.create_task(self._drive(name), name=name)
                     await self._trigger()
-                except Unavailable as error:
+                except HybridgeError as error:
                     self._say("loop_store_away", error)
                 for name in [name for name, task in running.items() if task.done()]:
                     del running[name]
@@ -82,19 +82,14 @@ class LoopDriver:
         """Begin what its triggers say, and look again at once where something began."""
         for kept in await asyncio.to_thread(self._store.loops):
             model = kept.settings.model
-            if await asyncio.to_thread(self._store.running, model):
-                continue
-            try:
+            try:  # what is wrong with one loop keeps no other from its triggers
+                if await asyncio.to_thread(self._store.running, model):
+                    continue
                 found = await self._triggered(kept)
+                if found is not None:
+                    await self.begin(model, found.kind, found.words)
             except HybridgeError as error:
                 self._say(f"loop_blind {model}", error)
-                continue
-            if found is None:
-                continue
-            with contextlib.suppress(
-                Conflict, Unknown
-            ):  # a person began one meanwhile, or removed it
-                await self.begin(model, found.kind, found.words)
 
     async def begin(self, model: str, trigger: TriggerKind, words: str) -> CycleRecord:
         """Raises `Unknown`, `Conflict` while one runs."""
@@ -104,13 +99,16 @@ class LoopDriver:
         return record
 
     async def _triggered(self, kept: KeptLoop) -> Trigger | None:
-        """Asks only for what the loop's triggers look at."""
+        """Asks only for what the loop's triggers look at. Raises `Conflict` where no cycle of the loop
+        could find a sample.
+        """
         settings, triggers, now = kept.settings, kept.settings.triggers, self._now()
         last_record = await asyncio.to_thread(self._store.last, settings.model)
         last = None if last_record is None else last_record.cycle
         earliest = next_at(settings, last)
         if not settings.enabled or (earliest is not None and now < earliest):
             return None
+        await asyncio.to_thread(self._store.check_times, settings)
         model, samples_new, accuracy = settings.model, 0, None
         if triggers.samples is not None:
             since = None if last is None else last.begun_at

@@ -76,11 +76,12 @@ class EvaluationSeen:
 
 @dataclass(frozen=True, slots=True)
 class VersionSeen:
-    """`is_approved`: or its gate asks nobody."""
-
     state: State
     is_approved: bool
+    """By somebody, since its model's gate was set."""
     why: str = ""
+    needs_nobody: bool = False
+    """Its model's gate lets a version go out by its figures alone. That is nobody's word."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,11 +84,7 @@ def teacher_gate(teacher: Teacher, confidence: float, people: Paired, looks: int
 def acceptance_gate(acceptance: Acceptance, figures: Mapping[str, float]) -> Verdict:
     """Whether the new version (first) may follow its parent (second), by its job's figures."""
     findings = [*_gained(acceptance, figures), _clean(acceptance, figures)]
-    if (people := paired(figures, "person")) is not None and people.count:
-        findings.append(
-            _finding("gain_by_people", people.gain >= 0, _in_words(people, "by people's labels"),
-                     people.gain, 0.0)
-        )  # fmt: skip
+    findings += _gained_by_people(figures)
     missed = [one for one in findings if not one.holds]
     if not missed:
         return Verdict("holds", tuple(findings), findings[0].words)
@@ -128,6 +124,21 @@ def _gained(acceptance: Acceptance, figures: Mapping[str, float]) -> list[Findin
     ]
 
 
+def _gained_by_people(figures: Mapping[str, float]) -> list[Finding]:
+    """Nothing where the job says that people labelled none of the holdout."""
+    if figures.get(names.holdout_rows("person")) == 0:
+        return []
+    people = paired(figures, "person")
+    if people is None:
+        words = (
+            "the job did not say how many held out samples people labelled, or did not measure both "
+            "versions on those"
+        )
+        return [_finding("gain_by_people", holds=False, words=words, bound=0.0)]
+    words = _in_words(people, "by people's labels")
+    return [_finding("gain_by_people", people.gain >= 0, words, people.gain, 0.0)]
+
+
 def _in_words(rows: Paired, by: str) -> str:
     return (
         f"of {rows.count} held out samples the new version alone is right on {rows.first}, the one "
@@ -162,7 +173,4 @@ def _missed(one: Finding) -> str:
 
 
 def _labels_missing(count: int) -> str:
-    return (
-        f"{count} more labels by a person, of held out samples: "
-        "hybridge feedback list --unlabelled --holdout"
-    )
+    return f"{count} more labels by a person, of held out samples"

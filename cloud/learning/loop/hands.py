@@ -6,7 +6,7 @@ from typing import assert_never
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
 from cloud.learning.loop.seams import Jobs, Rollouts, Samples, Versions
-from shared.errors import Refused, Unavailable
+from shared.errors import Forbidden, Refused, Unavailable
 
 _WORDS_MAX = 900
 
@@ -19,9 +19,15 @@ class Hands:
     rollouts: Rollouts
 
     async def do(self, command: c.AnyCommand) -> e.Answer:
-        """Whatever is refused or away is an answer, too."""
+        """Whatever is refused or away is an answer, too. What the loop's key may not do it may do once
+        somebody gives it the role; what a person can do in its stead is refused, and he is asked.
+        """
         try:
             return await self._do(command)
+        except Forbidden as error:
+            words = str(error)[:_WORDS_MAX]
+            is_a_persons_too = isinstance(command, c.Approve | c.Release)
+            return e.Refused(words) if is_a_persons_too else e.Away(f"{words}; tried again")
         except Refused as error:
             return e.Refused(str(error)[:_WORDS_MAX])
         except Unavailable as error:

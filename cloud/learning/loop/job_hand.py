@@ -1,10 +1,10 @@
 """Commands for the queue of training jobs, which is in this process."""
 
 import asyncio
-from typing import Final
 
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
+from cloud.learning.loop.actor import ACTOR
 from cloud.learning.store.loops import LoopStore
 from cloud.training.documents import ACTIVE, FineTune, JobState, Recipe
 from cloud.training.queue.queue import JobQueue
@@ -12,9 +12,6 @@ from cloud.training.store import job_rows
 from cloud.training.store.database import LearningDatabase
 from cloud.training.tracking.tracking import Tracking
 from shared.errors import Conflict, Unavailable, Unknown
-
-ACTOR: Final = "loop"
-"""As the logs of queue and feedback store name it."""
 
 
 class JobHand:

@@ -10,17 +10,17 @@ from typing import assert_never
 
 from cloud.learning.documents import Arrow, Cycle, LoopSettings, Phase
 from cloud.learning.loop import answers
-from cloud.learning.loop.commands import CancelJob, Count
+from cloud.learning.loop.commands import CancelJob, Count, Reject, Undo
 from cloud.learning.loop.events import Answered, Event, Go, Stop
 from cloud.learning.loop.moves import changed, close, enter, now_in
-from cloud.learning.loop.record import Begun, CycleRecord, cycle_id, data_spec
+from cloud.learning.loop.record import Begun, CycleRecord, Ending, cycle_id, data_spec
 from shared.errors import Conflict
 
 _JOB_MAY_BE = frozenset({Phase.TRAINING, Phase.EVALUATING})
 _STAYS = {
     Phase.EVALUATING: "; the version stays in the registry, if it is there",
     Phase.APPROVING: "; the candidate stays in the registry",
-    Phase.RELEASING: "; the candidate stays in the registry",
+    Phase.RELEASING: "; the version stays in the registry, released where that was done already",
     Phase.ROLLING_OUT: "; the rollout goes on as it is: hybridge rollout abort or undo ends it",
     Phase.WATCHING: "; the new version stays",
 }
@@ -87,12 +87,26 @@ def _stopped(record: CycleRecord, why: str, now: float) -> CycleRecord:
     if record.is_over:
         raise Conflict(f"cycle {cycle.id} is over: {cycle.phase}, {cycle.why}")
     if record.ending is not None:
-        raise Conflict(f"cycle {cycle.id} ends already: {record.ending.why}")
+        return _cut(record, record.ending, why, now)
     stays = _STAYS.get(cycle.phase, "")
     if cycle.phase in _JOB_MAY_BE and cycle.version is not None:
         cancel = CancelJob(key=cycle.id, why=why[:500])
         return close(record, Phase.STOPPED, why + stays, now, cancel)
     return close(record, Phase.STOPPED, why + stays, now)
+
+
+def _cut(record: CycleRecord, ending: Ending, why: str, now: float) -> CycleRecord:
+    """What was to be done first may have been done, or not: whoever was to do it did not answer."""
+    match record.doing:
+        case Reject(model=model, version=version):
+            undone = (
+                f"{model} {version} may not be rejected: hybridge model reject {model} {version}"
+            )
+        case Undo(rollout=rollout):
+            undone = f"rollout {rollout} may not be undone: hybridge rollout undo {rollout}"
+        case _:  # its job is cancelled in this process, as soon as that can store anything
+            raise Conflict(f"cycle {record.cycle.id} ends already: {ending.why}")
+    return close(record, ending.phase, f"{ending.why[:500]}; {why[:200]}; {undone}", now)
 
 
 def _lined(before: CycleRecord, after: CycleRecord) -> Step:

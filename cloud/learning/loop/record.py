@@ -7,6 +7,7 @@ from cloud.feedback.documents import DataSetSpec, Moment
 from cloud.learning.documents import ENDS, Arrow, Cycle, LoopSettings, Phase, TriggerKind, Words
 from cloud.learning.loop.commands import Command
 from shared.bundle.manifest import Version
+from shared.errors import Conflict
 
 HALF_LIFE_S = 7 * 86_400.0
 
@@ -62,12 +63,22 @@ def cycle_id(model: str, number: int) -> str:
 
 
 def data_spec(settings: LoopSettings, since: float | None, until: float | None) -> DataSetSpec:
-    """What the cycle takes from the feedback store."""
+    """What the cycle takes from the feedback store. Raises `Conflict` where no sample can be of it."""
     given = settings.data or DataSetSpec(model=settings.model, half_life_s=HALF_LIFE_S)
     # a spec that says since when means it, whatever was learned from before
-    changes: dict[str, object] = {"model": settings.model}
+    # what nobody has judged teaches nobody: the gate looks at the teacher's own answers alone
+    changes: dict[str, object] = {"model": settings.model, "cloud_model": settings.teacher}
     if given.since is None and since is not None:
         changes["since"] = since
     if given.until is None and until is not None:
         changes["until"] = until
-    return given.model_copy(update=changes)
+    spec = given.model_copy(update=changes)
+    if spec.since is not None and spec.until is not None and spec.since >= spec.until:
+        begins = "learned from before" if given.since is None else "data.since"
+        ends = "now" if given.until is None else "data.until"
+        raise Conflict(
+            f"the loop of {settings.model}: no sample is left that it could take, from "
+            f"{spec.since:.0f} ({begins}) until {spec.until:.0f} ({ends}); set other times in data, or "
+            "none"
+        )
+    return spec

@@ -34,7 +34,10 @@ class RolloutHand:
             if view is None:
                 view = await fleet.rollouts.create(rollout_spec(command))
             if view.status is RolloutStatus.DRAFT:
-                await fleet.rollouts.tell("start", view.id, command.comment, view.revision)
+                try:
+                    await fleet.rollouts.tell("start", view.id, command.comment, view.revision)
+                except Conflict as error:  # another one runs, or somebody spoke meanwhile
+                    raise Unavailable(str(error)) from error
             return e.RolloutMade(view.id)
 
     async def seen(self, command: c.WatchRollout) -> e.RolloutSeen:

@@ -11,13 +11,13 @@ from cloud.fleet.documents import EVERYBODY
 from cloud.learning.documents import LoopSettings
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
+from cloud.learning.loop.actor import ACTOR
 from cloud.learning.loop.record import data_spec
 from cloud.learning.pages import all_samples
-from shared.errors import Refused, Unknown
+from shared.errors import Refused
 
 _STEP: Final = 500
 _DEVICES_MAX: Final = 10_000
-ACTOR: Final = "loop"
 
 
 class SampleHand:
@@ -62,9 +62,9 @@ class SampleHand:
     async def new_since(self, model: str, since: float | None) -> int:
         """Of those that a cycle of the loop would take. Raises `Unknown`, and as `counted`."""
         settings = await asyncio.to_thread(self._settings_of, model)
-        spec = data_spec(settings, since, None)
-        if since is not None and spec.since is not None:
-            spec = spec.model_copy(update={"since": max(spec.since, since)})
+        spec = data_spec(settings, None, None)
+        if since is not None:
+            spec = spec.model_copy(update={"since": max(spec.since or 0.0, since)})
         spec = await self._of_group(spec, settings.group)
         return await asyncio.to_thread(self._feedback.matching, spec)
 
@@ -80,12 +80,14 @@ class SampleHand:
         return e.Counted(samples, people)
 
     def _built(self, name: str, spec: DataSetSpec) -> e.Built:
-        """The one of that name, where it was made before."""
-        try:
-            return e.Built(self._feedback.data_set(name))
-        except Unknown:
-            made = self._feedback.build(name, spec, ACTOR, self._now())
-        return e.Built(made)
+        """The one that this cycle made before, or the name's next version: cycles' names can be guessed,
+        and a trainer may make data sets by any.
+        """
+        for made in reversed(self._feedback.data_sets(name)):
+            if (made.made_by, made.spec) == (ACTOR, spec):
+                return e.Built(made)
+        # another's is given only where spec and bytes are what would be made now
+        return e.Built(self._feedback.build(name, spec, ACTOR, self._now()))
 
 
 def _query(spec: DataSetSpec) -> SampleQuery:
@@ -106,6 +108,7 @@ def _is_of(spec: DataSetSpec, sample: FeedbackSample) -> bool:
         and (not spec.devices or sample.device in spec.devices)
         and (not spec.sites or sample.site in spec.sites)
         and (not spec.reasons or sample.reason in spec.reasons)
+        and spec.cloud_model in {None, sample.cloud_model}
     )
 
 

@@ -20,7 +20,7 @@ from cloud.registry.documents import Evaluation, ModelVersion, Origin, State
 from cloud.registry.trust.edits import sign
 from cloud.registry.trust.keys import load_signer, read_password
 from shared.bundle.reader import open_bundle
-from shared.errors import Conflict, Malformed, Unknown
+from shared.errors import Conflict, Malformed, Unavailable, Unknown
 from shared.trust.names import model_role
 from shared.trust.tuf_api import CryptoSigner
 
@@ -51,9 +51,11 @@ class VersionHand:
         Raises `Conflict` where somebody else pushed another bundle by this number meanwhile: the
         cycle's figures are not about that one.
         """
-        async with self._registry() as registry:
-            async with self._made.archive(command.job) as archive:
-                await _push(registry, archive, command.job)
+        async with (
+            self._made.archive(command.job) as archive,
+            self._registry() as registry,
+        ):
+            await _push(registry, archive, command.job)
             there = await registry.evaluations(command.model, command.version)
             if there:
                 return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
@@ -66,11 +68,12 @@ class VersionHand:
     async def approved(self, command: c.Approve) -> e.VersionSeen:
         async with self._registry() as registry:
             seen, found = await _version(registry, command.model, command.version)
-            if seen.is_approved or seen.state is not State.CANDIDATE:
+            if seen.is_approved or seen.needs_nobody or seen.state is not State.CANDIDATE:
                 return seen
-            await registry.judge(
-                "approve", command.model, command.version, command.comment, found.revision
-            )
+            async with of_revision(registry, found):
+                await registry.judge(
+                    "approve", command.model, command.version, command.comment, found.revision
+                )
             return (await _version(registry, command.model, command.version))[0]
 
     async def released(self, command: c.Release) -> e.VersionSeen:
@@ -80,10 +83,11 @@ class VersionHand:
             if seen.state is not State.CANDIDATE:
                 return seen
             metadata = await self._metadata(registry, found)
-            await registry.launch(
-                "release", command.model, command.version, command.comment, metadata,
-                found.revision,
-            )  # fmt: skip
+            async with of_revision(registry, found):
+                await registry.launch(
+                    "release", command.model, command.version, command.comment, metadata,
+                    found.revision,
+                )  # fmt: skip
             return (await _version(registry, command.model, command.version))[0]
 
     async def version(self, command: c.WatchVersion) -> e.VersionSeen:
@@ -97,19 +101,24 @@ class VersionHand:
                 found = await registry.version(command.model, command.version)
             except Unknown:  # it was never pushed
                 return e.CleanedUp()
-            if found.state in _OVER:
-                return e.CleanedUp()
-            async with self._made.archive(command.job) as archive:
-                is_ours = (await _parcel(archive)).manifest_sha256 == found.manifest.sha256
-            if not is_ours:
-                return e.CleanedUp(
-                    f"{command.model} {command.version} in the registry is not of job {command.job}, "
-                    "and stays as it is"
-                )
-            await registry.judge(
-                "reject", command.model, command.version, command.why, found.revision
+        if found.state in _OVER:
+            return e.CleanedUp()
+        where = f"{command.model} {command.version}"
+        async with self._made.archive(command.job) as archive:
+            is_ours = (await _parcel(archive)).manifest_sha256 == found.manifest.sha256
+        if not is_ours:
+            return e.CleanedUp(
+                f"{where} in the registry is not of job {command.job}, and stays as it is"
             )
-        return e.CleanedUp(f"{command.model} {command.version} is rejected in the registry")
+        async with self._registry() as registry:
+            try:
+                async with of_revision(registry, found):
+                    await registry.judge(
+                        "reject", command.model, command.version, command.why, found.revision
+                    )
+            except Conflict as error:
+                return e.CleanedUp(f"{where} stays as it is: {error}")
+        return e.CleanedUp(f"{where} is rejected in the registry")
 
     async def _metadata(self, registry: RegistryClient, version: ModelVersion) -> object:
         """Raises `Malformed` where nobody here may sign."""
@@ -130,6 +139,18 @@ class VersionHand:
             raise Malformed("[registry] is not set: a loop needs one, with urls and api_key_file")
         async with registry_at(self._settings) as registry:
             yield registry
+
+
+@asynccontextmanager
+async def of_revision(registry: RegistryClient, seen: ModelVersion) -> AsyncIterator[None]:
+    """Raises `Unavailable` where somebody spoke since it was seen: it is looked at again."""
+    try:
+        yield
+    except Conflict as error:
+        after = await registry.version(seen.model, seen.version)
+        if after.revision != seen.revision:
+            raise Unavailable(str(error)) from error
+        raise
 
 
 async def _push(registry: RegistryClient, archive: Path, job: str) -> None:
@@ -155,10 +176,9 @@ async def _version(
 ) -> tuple[e.VersionSeen, ModelVersion]:
     found, asked = await registry.version(model, version), await registry.model(model)
     approval = found.approval
-    is_approved = asked.gate.approval == "rule" or (
-        approval is not None and approval.seq >= asked.gate_revision
-    )
-    return e.VersionSeen(found.state, is_approved, found.why[:500]), found
+    is_approved = approval is not None and approval.seq >= asked.gate_revision
+    needs_nobody = asked.gate.approval == "rule"
+    return e.VersionSeen(found.state, is_approved, found.why[:500], needs_nobody), found
 
 
 def _seen(found: Evaluation) -> e.EvaluationSeen:

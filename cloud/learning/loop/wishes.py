@@ -1,7 +1,12 @@
 """What a cycle asks of the queue, and its words about samples. Pure."""
 
+from datetime import UTC, datetime
+from shlex import quote
+
 from cloud.feedback.documents import DataSetVersion
+from cloud.fleet.documents import EVERYBODY
 from cloud.learning.documents import Arrow
+from cloud.learning.loop.commands import Count
 from cloud.learning.loop.record import CycleRecord
 from cloud.training.documents import FineTune, JobSpec
 
@@ -44,3 +49,27 @@ def flooded(made: DataSetVersion) -> str:
         f"data set {made.name} {made.number}: one class comes mostly from {named}{more}. A person's "
         "look at them (hybridge feedback list --device), and his go"
     )
+
+
+def unlabelled(count: Count) -> str:
+    """The command that lists what people are to label for this cycle, and what it cannot say."""
+    spec = count.spec
+    parts = ["hybridge feedback list --unlabelled", f"--model {spec.model}"]
+    parts.append(f"--holdout-share {spec.holdout_share:g}")
+    for option, at in (("since", spec.since), ("until", spec.until)):
+        if at is not None:
+            parts.append(f"--{option} {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}")
+    besides = []
+    for option, names in (
+        ("version", spec.versions), ("device", spec.devices), ("site", spec.sites),
+        ("reason", spec.reasons),
+    ):  # fmt: skip
+        if len(names) == 1:
+            parts.append(f"--{option} {quote(names[0])}")
+        elif names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            besides.append(f"{option} {', '.join(names[:5])}{more}")
+    if count.group != EVERYBODY and not spec.devices and not spec.sites:
+        besides.append(f"device of group {count.group}")
+    only = f" (of those: {'; '.join(besides)})" if besides else ""
+    return " ".join(parts) + only

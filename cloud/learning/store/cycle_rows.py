@@ -6,6 +6,7 @@ from cloud.learning.documents import Phase
 from cloud.learning.loop.machine import Step
 from cloud.learning.loop.record import CycleRecord
 from cloud.learning.store import schema as s
+from cloud.learning.store.reading import read
 from shared.errors import Unknown
 
 
@@ -37,18 +38,31 @@ def save(connection: Connection, number: int, made: Step, now: float, lines_max:
 
 
 def find(connection: Connection, cycle: str) -> tuple[int, CycleRecord]:
-    """With its number. Raises `Unknown`."""
-    query = select(s.cycles.c.number, s.cycles.c.document).where(s.cycles.c.id == cycle)
-    row = connection.execute(query).one_or_none()
-    if row is None:
+    """With its number. Raises `Unknown`, `Malformed`."""
+    number = number_of(connection, cycle)
+    query = select(s.cycles.c.document).where(s.cycles.c.number == number)
+    return number, record_of(cycle, connection.execute(query).scalar_one())
+
+
+def number_of(connection: Connection, cycle: str) -> int:
+    """Raises `Unknown`."""
+    query = select(s.cycles.c.number).where(s.cycles.c.id == cycle)
+    number: int | None = connection.execute(query).scalar()
+    if number is None:
         raise Unknown(f"there is no cycle {cycle}; GET /v1/loops/MODEL/cycles lists them")
-    return row.number, CycleRecord.model_validate_json(row.document)
+    return number
 
 
 def running(connection: Connection, model: str) -> CycleRecord | None:
-    query = select(s.cycles.c.document).where(s.cycles.c.model == model, ~s.cycles.c.is_over)
-    text = connection.execute(query).scalar()
-    return None if text is None else CycleRecord.model_validate_json(text)
+    t = s.cycles.c
+    query = select(t.id, t.document).where(t.model == model, ~t.is_over)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else record_of(row.id, row.document)
+
+
+def record_of(cycle: str, text: str) -> CycleRecord:
+    """Raises `Malformed`."""
+    return read(CycleRecord, text, f"cycle {cycle}")
 
 
 def learned_until(connection: Connection, model: str) -> float | None:
@@ -58,9 +72,17 @@ def learned_until(connection: Connection, model: str) -> float | None:
 
 
 def forget(connection: Connection, model: str, kept_max: int) -> None:
-    """The oldest cycles that are over, beyond so many."""
+    """The oldest cycles that are over, beyond so many; never the one that says up to when samples were
+    learned from.
+    """
     t = s.cycles.c
     query = select(t.number, t.id).where(t.model == model, t.is_over).order_by(t.number.desc())
+    done = select(t.number).where(t.model == model, t.learned_until.is_not(None))
+    learned = connection.execute(
+        done.order_by(t.learned_until.desc(), t.number.desc()).limit(1)
+    ).scalar()
     for number, name in connection.execute(query.offset(kept_max)).all():
+        if number == learned:
+            continue
         connection.execute(delete(s.lines).where(s.lines.c.cycle == name))
         connection.execute(delete(s.cycles).where(t.number == number))

@@ -1,20 +1,22 @@
 """Loops and cycles, stored. Synchronous and thread-safe; bounded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select
+from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from cloud.learning.documents import Cycle, FeatureCheck, LoopSettings, TriggerKind
 from cloud.learning.loop.events import Event
 from cloud.learning.loop.machine import begin, step
-from cloud.learning.loop.record import Begun, CycleRecord
+from cloud.learning.loop.record import Begun, CycleRecord, data_spec
 from cloud.learning.store import cycle_rows as rows
 from cloud.learning.store import schema as s
+from cloud.learning.store.reading import Readable, read
 from cloud.learning.store.settings import LoopsKept
 from cloud.store.migrating import Migrations
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Conflict, Overloaded, Unknown
+from shared.errors import Conflict, Malformed, Overloaded, Unknown
 
 MIGRATIONS: Final = Migrations("cloud.learning.store", "learning_loop_version")
 
@@ -38,18 +40,18 @@ class LoopStore:
     def __init__(self, database: LearningDatabase, kept: LoopsKept) -> None:
         """The database is open, with `MIGRATIONS`."""
         self._database, self._kept = database, kept
+        self._readable = Readable()
 
     # loops
 
     def loops(self) -> list[KeptLoop]:
         """In the order of their models."""
         query = select(s.loops).order_by(s.loops.c.model)
-        return self._database.read(
-            lambda connection: [_kept(row) for row in connection.execute(query)]
-        )
+        found = self._database.read(lambda connection: connection.execute(query).all())
+        return self._readable.of(found, _kept)
 
     def loop(self, model: str) -> KeptLoop:
-        """Raises `Unknown`."""
+        """Raises `Unknown`, `Malformed`."""
         return self._database.read(lambda connection: _known(connection, model))
 
     def put(self, settings: LoopSettings, revision: int | None, now: float) -> KeptLoop:
@@ -59,7 +61,7 @@ class LoopStore:
         """
 
         def change(connection: Connection) -> KeptLoop:
-            before = _find(connection, settings.model)
+            before = _row(connection, settings.model)
             _same(before, revision, settings.model)
             if before is None:
                 count = connection.execute(select(func.count()).select_from(s.loops)).scalar_one()
@@ -83,7 +85,7 @@ class LoopStore:
         try:
             if self.loop(settings.model).settings == settings:
                 return
-        except Unknown:
+        except (Unknown, Malformed):  # what cannot be read is replaced
             pass
         self.put(settings, None, now)
 
@@ -93,7 +95,9 @@ class LoopStore:
         """
 
         def change(connection: Connection) -> None:
-            _same(_known(connection, model), revision, model)
+            if (before := _row(connection, model)) is None:
+                raise _no_loop(model)
+            _same(before, revision, model)
             if (running := rows.running(connection, model)) is not None:
                 raise Conflict(
                     f"cycle {running.cycle.id} of {model} runs: stop it first, or set enabled to false"
@@ -101,6 +105,11 @@ class LoopStore:
             connection.execute(delete(s.loops).where(s.loops.c.model == model))
 
         self._database.write(change)
+
+    def check_times(self, settings: LoopSettings) -> None:
+        """Raises `Conflict` where no sample is left that a next cycle could take."""
+        model = settings.model
+        data_spec(settings, self._database.read(lambda c: rows.learned_until(c, model)), None)
 
     # cycles
 
@@ -152,31 +161,36 @@ class LoopStore:
         return self._database.read(lambda connection: rows.find(connection, cycle)[1])
 
     def running(self, model: str | None = None) -> list[CycleRecord]:
-        """None: of every model, the oldest first."""
-        query = select(s.cycles.c.document).where(~s.cycles.c.is_over).order_by(s.cycles.c.number)
+        """None: of every model, the oldest first, those that can be read. Raises `Malformed` for a
+        model whose cycle cannot be.
+        """
         if model is not None:
-            query = query.where(s.cycles.c.model == model)
-        return self._records(query)
+            one = self._database.read(lambda connection: rows.running(connection, model))
+            return [] if one is None else [one]
+        t = s.cycles.c
+        query = select(t.id, t.document).where(~t.is_over).order_by(t.number)
+        found = self._database.read(lambda connection: connection.execute(query).all())
+        return self._readable.of(found, _record)
 
     def last(self, model: str) -> CycleRecord | None:
-        """The one that ended last."""
+        """The one that ended last. Raises `Malformed`."""
         t = s.cycles.c
-        query = select(t.document).where(t.model == model, t.is_over)
-        found = self._records(query.order_by(t.number.desc()).limit(1))
-        return found[0] if found else None
+        query = select(t.id, t.document).where(t.model == model, t.is_over)
+        newest = query.order_by(t.number.desc()).limit(1)
+        row = self._database.read(lambda connection: connection.execute(newest).one_or_none())
+        return None if row is None else _record(row)
 
     def cycles(self, model: str, after: str | None, limit: int) -> list[Cycle]:
         """The newest first, those before `after`. Raises `Unknown`."""
         t = s.cycles.c
 
-        def look(connection: Connection) -> list[Cycle]:
-            query = select(t.document).where(t.model == model).order_by(t.number.desc())
+        def look(connection: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
+            query = select(t.id, t.document).where(t.model == model).order_by(t.number.desc())
             if after is not None:
-                query = query.where(t.number < rows.find(connection, after)[0])
-            found = connection.execute(query.limit(limit)).scalars()
-            return [CycleRecord.model_validate_json(text).cycle for text in found]
+                query = query.where(t.number < rows.number_of(connection, after))
+            return connection.execute(query.limit(limit)).all()
 
-        return self._database.read(look)
+        return [one.cycle for one in self._readable.of(self._database.read(look), _record)]
 
     def lines(self, cycle: str, limit: int = 1000) -> list[Line]:
         """What happened to it, the oldest first."""
@@ -199,10 +213,9 @@ class LoopStore:
 
     def checks(self) -> list[FeatureCheck]:
         """The newest of each model."""
-        query = select(s.checks.c.document).order_by(s.checks.c.model)
-        return self._database.read(lambda connection: [
-            FeatureCheck.model_validate_json(text) for text in connection.execute(query).scalars()
-        ])  # fmt: skip
+        query = select(s.checks).order_by(s.checks.c.model)
+        found = self._database.read(lambda connection: connection.execute(query).all())
+        return self._readable.of(found, _check)
 
     # refits
 
@@ -218,28 +231,35 @@ class LoopStore:
 
         self._database.write(change)
 
-    def _records(self, query: Select[str]) -> list[CycleRecord]:
-        return self._database.read(lambda connection: [
-            CycleRecord.model_validate_json(text) for text in connection.execute(query).scalars()
-        ])  # fmt: skip
 
-
-def _find(connection: Connection, model: str) -> KeptLoop | None:
-    row = connection.execute(select(s.loops).where(s.loops.c.model == model)).one_or_none()
-    return None if row is None else _kept(row)
+def _row(connection: Connection, model: str) -> Row[*tuple[Any, ...]] | None:
+    return connection.execute(select(s.loops).where(s.loops.c.model == model)).one_or_none()
 
 
 def _known(connection: Connection, model: str) -> KeptLoop:
-    if (found := _find(connection, model)) is None:
-        raise Unknown(f"{model} has no loop; PUT /v1/loops/{model} makes one")
-    return found
+    if (row := _row(connection, model)) is None:
+        raise _no_loop(model)
+    return _kept(row)
+
+
+def _no_loop(model: str) -> Unknown:
+    return Unknown(f"{model} has no loop; PUT /v1/loops/{model} makes one")
 
 
 def _kept(row: Row[*tuple[Any, ...]]) -> KeptLoop:
-    return KeptLoop(LoopSettings.model_validate_json(row.document), row.revision, row.made_at)
+    settings = read(LoopSettings, row.document, f"the loop of {row.model}")
+    return KeptLoop(settings, row.revision, row.made_at)
 
 
-def _same(found: KeptLoop | None, revision: int | None, model: str) -> None:
+def _record(row: Row[*tuple[Any, ...]]) -> CycleRecord:
+    return rows.record_of(row.id, row.document)
+
+
+def _check(row: Row[*tuple[Any, ...]]) -> FeatureCheck:
+    return read(FeatureCheck, row.document, f"the feature check of {row.model}")
+
+
+def _same(found: Row[*tuple[Any, ...]] | None, revision: int | None, model: str) -> None:
     present = 0 if found is None else found.revision
     if revision not in {None, present}:
         raise Conflict(

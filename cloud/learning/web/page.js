@@ -8,6 +8,7 @@ const AT = {
 };
 const OVER = ["done", "refused", "failed", "stopped"];
 const EVERY_MS = 5000;
+const HOLDOUT = 0.1; // of a loop whose `data` says nothing
 let next = null;
 
 function say(words, bad = false) {
@@ -57,11 +58,22 @@ const percent = (share) => `${(100 * share).toFixed(1)}%`;
 const names = () => $("filters").elements.names.value.split(",").map((one) => one.trim()).filter(Boolean);
 const named = (label) => names()[label] ?? String(label);
 
+async function showFeedback() {
+  const { loops } = await get("/v1/loops");
+  const { holdout } = $("filters").elements;
+  const chosen = holdout.value;
+  holdout.replaceChildren(holdout.options[0], ...loops.map(({ settings }) => made("option", settings.model, { value: heldOut(settings) })));
+  holdout.value = [...holdout.options].some((one) => one.value === chosen) ? chosen : "";
+  await showSamples(null);
+}
+
+const heldOut = ({ model, data }) => String(new URLSearchParams({ model, holdout: data?.holdout_share ?? HOLDOUT }));
+
 async function showSamples(from) {
   const fields = $("filters").elements;
   const query = new URLSearchParams({ limit: "24" });
   for (const name of ["unlabelled", "disputed", "contradicted"]) if (fields[name].checked) query.set(name, "true");
-  if (fields.holdout.checked) query.set("holdout", "0.1");
+  for (const [name, value] of new URLSearchParams(fields.holdout.value)) query.set(name, value);
   for (const name of ["unsure", "device", "site"]) if (fields[name].value) query.set(name, fields[name].value);
   if (from) query.set("after", from);
   const page = await get(`/v1/feedback/samples?${query}`);
@@ -237,7 +249,7 @@ function words(cycle) {
 
 // the page
 
-const SHOW = { feedback: () => showSamples(null), jobs: showJobs, loops: showLoops };
+const SHOW = { feedback: showFeedback, jobs: showJobs, loops: showLoops };
 
 function open(tab) {
   for (const main of document.querySelectorAll("main")) main.hidden = main.id !== tab;

@@ -23,9 +23,8 @@ Body = bytes | Callable[[], AsyncIterator[bytes]]
 """Whole, or what gives it at each call: a body is sent again after a cut."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "PATCH"})
 _AWAY_S: Final = 30.0  # a URL that failed is asked after the others for so long
-_NOT_REACHED: Final = (
-    aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError, aiohttp.ConnectionTimeoutError,
-)  # fmt: skip
+_NOT_REACHED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""Nothing was sent. Whoever is silent after that was reached, and may have done it."""
 
 
 class Connection:
@@ -161,9 +160,7 @@ class Connection:
                     raise error.__cause__ from error  # our own body's, which was never whole
                 found = self._lost(url, error)
                 if not isinstance(error, _NOT_REACHED) and not repeatable:
-                    found = Disconnected(
-                        f"{found}; it may have been done before the connection was lost: look first"
-                    )
+                    found = Disconnected(f"{found}; it may have been done before that: look first")
                     return found, True
                 continue
             self._away_until.pop(url, None)
@@ -206,9 +203,11 @@ class Connection:
     def _lost(self, url: str, error: Exception) -> Disconnected:
         self._away_until[url] = asyncio.get_running_loop().time() + _AWAY_S
         why = plain(str(error)) or type(error).__name__
-        found = Disconnected(
-            f"{url}: the {self._what} cannot be reached ({why}); does it run there?"
-        )
+        if isinstance(error, TimeoutError) and not isinstance(error, _NOT_REACHED):
+            words = f"was reached and does not answer ({why})"
+        else:
+            words = f"cannot be reached ({why}); does it run there?"
+        found = Disconnected(f"{url}: the {self._what} {words}")
         found.__cause__ = error
         return found
 

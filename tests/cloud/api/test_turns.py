@@ -1,9 +1,12 @@
 """So many at once, and not all of them for one."""
 
+import asyncio
 import contextlib
+import threading
 
 import pytest
 
+from cloud.api.kept_turns import in_thread
 from cloud.api.turns import Turns
 from shared.errors import Overloaded
 
@@ -23,3 +26,26 @@ def test_one_caller_cannot_have_every_turn() -> None:
     assert turns.taken == 0
     with turns.one("greedy"):
         assert turns.taken == 1
+
+
+def test_a_thread_keeps_its_turn_though_who_asked_has_left() -> None:
+    async def main() -> None:
+        turns, ends, begun = Turns("plans", 1), threading.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            loop.call_soon_threadsafe(begun.set)
+            ends.wait(20)
+
+        asked = asyncio.create_task(in_thread(turns, "ann", work))
+        await begun.wait()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        with pytest.raises(Overloaded, match="1 plans are under way"):
+            await in_thread(turns, "bob", work)
+        ends.set()
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        assert await in_thread(turns, "bob", lambda: 5) == 5
+
+    asyncio.run(main())

@@ -162,6 +162,47 @@ def test_a_data_set_is_planned_made_fetched_and_deleted(here):
     serve(here, test)
 
 
+def test_data_sets_are_listed_without_the_devices_that_they_name(here):
+    async def test(call: Client) -> None:
+        devices = ["cam-0", "cam-1", "cam-3"]
+        _, body = await call("POST", "/v1/data-sets/mine", {"model": MODEL, "devices": devices})
+        await call("POST", "/v1/data-sets/others", {"model": MODEL})
+        mine, others = json.loads((await call("GET", "/v1/data-sets"))[1])["data_sets"]
+        assert (mine["devices_named"], mine["spec"]["devices"]) == (3, [])
+        assert (others["devices_named"], mine["devices"]) == (0, 3)
+        assert json.loads(body)["spec"]["devices"] == devices
+        assert (await call("GET", "/v1/data-sets/mine/1"))[1] == body
+
+    serve(here, test)
+
+
+def test_a_deletion_goes_on_alone_though_who_asked_for_it_has_left(here):
+    async def main() -> None:
+        server = server_of(here)
+        async with server.listening() as url, asyncio.timeout(20):
+            call, port = Client(url), int(url.rpartition(":")[2])
+            wanted = {"device": "cam-1", "until": NOW + 20, "comment": "x"}
+            with (
+                here.store._building._turn
+            ):  # a deletion ends after the data set that is being made
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                body = json.dumps(wanted).encode()
+                head = (
+                    f"POST /v1/feedback/delete HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+                )
+                writer.write(head.encode() + b"\r\n\r\n" + body)
+                while json.loads((await call("GET", "/v1/feedback"))[1])["rows"] != 35:
+                    pass
+                writer.close()
+                await server.until_quiet()
+                status, answer = await call("POST", "/v1/feedback/delete", wanted)
+                assert (status, b"one is at a time" in answer) == (429, True)
+            while (await call("POST", "/v1/feedback/delete", wanted))[0] == 429:
+                pass
+
+    asyncio.run(main())
+
+
 def test_samples_are_deleted_by_device_and_time(here):
     async def test(call: Client) -> None:
         assert (await call("POST", "/v1/feedback/delete", {"comment": "all"}))[0] == 400

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud.feedback.documents import DataSetSpec, Source
-from cloud.feedback.ranking import CODES, ranks_below
+from cloud.feedback.ranking import CODES
 from cloud.feedback.sampling import Candidates, Chosen, cap_of, choose, even_parts
 from cloud.store.draw import FOLDS, draw_of
 from tests.cloud.feedback.world import sample_of
@@ -46,8 +46,6 @@ def test_labels_that_do_not_count_are_left_out_by_reason():
     chosen = choose(of, spec(source_min=Source.PERSON))
     assert chosen.taken.tolist() == [2]
     assert chosen.excluded == {"contradicted": 1, "low_rank": 2}
-    assert ranks_below(CLOUD, Source.PERSON)
-    assert not ranks_below(PERSON, Source.CLOUD)
 
 
 def test_an_unsure_cloud_is_left_out_and_a_person_counts_whatever_it_thought():

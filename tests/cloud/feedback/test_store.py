@@ -380,6 +380,14 @@ def test_accuracy_from_what_people_labelled(here):
     ]
 
 
+@pytest.mark.parametrize("share", [0.0025, 0.0015, 0.0499])
+def test_a_stratum_weighs_by_the_shares_of_its_own_samples(here, share):
+    here.write(*(row(number, share=share) for number in range(10)), row(20, share=1.0))
+    small, whole = here.store.strata(ALL)
+    assert (small.share, small.sent) == (pytest.approx(share), 10)
+    assert whole.share == 1.0
+
+
 def test_a_device_with_another_share_each_time_hides_nobody(here):
     here.write(*(row(number) for number in range(4)))
     here.write(*(

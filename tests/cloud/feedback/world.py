@@ -30,6 +30,7 @@ def row(
     number: int, *, device: str = "cam-1", label: int = 1, edge_label: int = 2, sure: float = 0.7,
     reason: Reason = "escalated", share: float = 1.0, at: float = NOW, version: str = "1.0.0",
     payload: Payload | None = None, classes: int = 3, model: str = MODEL,
+    cloud_model: str = "tiny-cloud",
 ) -> Feedback:  # fmt: skip
     """`label` and `sure`: the cloud's. Its pixels are `number % 256`."""
     id_ = sample_of(number)
@@ -41,7 +42,7 @@ def row(
         payload=payload or Payload("raw", "uint8", (4, 4), bytes([number % 256]) * 16),
         share=share,
     )  # fmt: skip
-    answer = CloudAnswer(id_, "tiny-cloud", "2.0.0", probabilities, 0.5, 0.25)
+    answer = CloudAnswer(id_, cloud_model, "2.0.0", probabilities, 0.5, 0.25)
     return Feedback(DeviceId(device), escalation, answer, at)
 
 

@@ -31,6 +31,8 @@ class LearningProcess(KeyedProcess):
 
     def __init__(self, folder: Path, settings: str = "") -> None:
         super().__init__("learning", folder, ROLES, settings, {"loops": _LOOKS})
+        self.loops_namesake = _with_key(self.folder / "api-keys", "loop", ROLES)
+        """A key whose owner has the loop's own name."""
 
     @property
     def feedback_url(self) -> str:
@@ -63,17 +65,11 @@ class LoopRegistry(RegistryProcess):
     def __init__(self, folder: Path) -> None:
         self.trust = TrustKeys(folder / "trust", releases_online=True)
         super().__init__(folder / "registry", self.trust.settings)
-        key = make_key(secrets.choice)
         roles = (Role.TRAINER, Role.APPROVER, Role.OPERATOR)
-        line = KeyLine(
-            id=key.id, name="the-loop", roles=roles, sha256=key.digest.hex(),
-            created=datetime.now(UTC),
-        )  # fmt: skip
-        with (self.folder / "api-keys").open("a") as file:
-            file.write(line.model_dump_json(exclude_none=True) + "\n")
+        key = _with_key(self.folder / "api-keys", "the-loop", roles)
         self.loop_key = folder / "loop-key"
         self.loop_key.touch(0o600)
-        self.loop_key.write_text(key.text)
+        self.loop_key.write_text(key)
 
     def released(self, folder: Path, model: str, version: str, approval: str = "person") -> None:
         """A model with that version as its release."""
@@ -92,3 +88,14 @@ class LoopRegistry(RegistryProcess):
             "PUT", f"/v1/models/{model}", {"owner": "vision", "gate": gate}, "approver"
         )
         assert done.status == 200, done.body
+
+
+def _with_key(file: Path, name: str, roles: tuple[Role, ...]) -> str:
+    """One more in a file of keys; its text."""
+    key = make_key(secrets.choice)
+    line = KeyLine(
+        id=key.id, name=name, roles=roles, sha256=key.digest.hex(), created=datetime.now(UTC)
+    )
+    with file.open("a") as keys:
+        keys.write(line.model_dump_json(exclude_none=True) + "\n")
+    return key.text

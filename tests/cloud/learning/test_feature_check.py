@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from cloud.feedback.database import FeedbackDatabase
 from cloud.feedback.documents import SampleQuery
@@ -28,6 +28,7 @@ from shared.confidence import softmax
 from shared.errors import Conflict, Disconnected, Unknown
 from shared.wire.envelope import Payload
 from tests.cloud.feedback.world import World, row, world
+from tests.cloud.registry.client.scripted_server import ok, scripted
 from tests.cloud.workers import cloud_bundle, worker
 from tests.tiny_bundle import sure_image, tiny_logits, write_tiny_bundle
 
@@ -244,10 +245,52 @@ def test_a_check_that_cannot_be_made_is_counted_and_what_was_found_holds_on(
     assert unmade.get() == 0
 
 
+class Told(Gauge):
+    """Whose tests wait for its first value."""
+
+    told: asyncio.Event
+
+    def set(self, value: float) -> None:
+        super().set(value)
+        self.told.set()
+
+
+def test_what_a_process_before_found_is_counted_before_anything_is_checked(
+    checking: FeatureChecking, loops: LoopStore
+) -> None:
+    loops.put_check(check("tiny-cloud", "2.0.0", 5.0, seen(served=HERE[::-1]), 0.05))
+
+    async def main() -> None:
+        gauge = checking._metrics.checks_failed = Told("failed", "failed", registry=None)
+        gauge.told = asyncio.Event()
+        running = asyncio.create_task(checking.run())
+        async with asyncio.timeout(30):
+            await gauge.told.wait()
+        running.cancel()
+        assert gauge._value.get() == 1
+
+    asyncio.run(main())
+
+
 def test_a_worker_that_is_not_there_is_said() -> None:
     served = Served(Serving(urls=("http://127.0.0.1:9",)))
     with pytest.raises(Disconnected, match=r"127\.0\.0\.1:9"):
         asyncio.run(served.probabilities("tiny-cloud", "2.0.0", np.stack(IMAGES)))
+
+
+def test_a_worker_that_is_not_there_has_the_next_url_asked() -> None:
+    described = ok({"inputs": [{"name": "image"}]})
+    answered = ok({"outputs": [{"name": "probabilities", "data": HERE.ravel().tolist()}]})
+
+    async def main() -> None:
+        async with scripted(described, answered) as server:
+            served = Served(Serving(urls=("http://127.0.0.1:9", server.url)))
+            found = await served.probabilities("tiny-cloud", "2.0.0", np.stack(IMAGES))
+        assert found.tolist() == HERE.tolist()
+        with pytest.raises(Disconnected, match=r"127\.0\.0\.1:9.*; http://127\.0\.0\.1:"):
+            await served.probabilities("tiny-cloud", "2.0.0", np.stack(IMAGES))
+
+    asyncio.run(main())
 
 
 def test_a_real_worker_answers_what_its_graph_gives(tmp_path: Path) -> None:

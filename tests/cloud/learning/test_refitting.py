@@ -3,6 +3,8 @@ of whom: of the devices that get it.
 """
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,15 +15,18 @@ from aiohttp.test_utils import TestServer
 
 from cloud.feedback.answers import AnswerRows
 from cloud.feedback.documents import SampleQuery
-from cloud.fleet.documents import Device
+from cloud.fleet.documents import Device, Profile
 from cloud.learning.documents import LoopSettings, Refit
 from cloud.learning.models import Models
-from cloud.learning.refitting import Refits, Refitting
+from cloud.learning.neighbours import fleet_at
+from cloud.learning.refitting import Refits, Refitting, rolled
 from cloud.learning.settings import LearningFleet
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.learning.store.settings import LoopsKept
+from cloud.rollouts.documents import RolloutView
 from cloud.training.store.database import LearningDatabase
 from shared.errors import Conflict, Unavailable
+from shared.fleet.profile import ProfileSettings, digest
 from tests.cloud.feedback.world import MODEL, row, world
 from tests.tiny_bundle import write_tiny_bundle
 
@@ -160,3 +165,54 @@ def test_what_the_samples_of_others_would_give_is_not_what_it_gets(
 def test_a_group_without_devices_has_nothing_to_fit_on(loops: LoopStore, tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="group empty has no devices"):
         fitted(loops, tmp_path, "empty")
+
+
+class ProfileFleet:
+    """Whose group had version 2 of its profile rolled out, and was put back to 1."""
+
+    def __init__(self, has: int) -> None:
+        self.has, self.asked = has, list[str]()
+        spec = {
+            "subject": {"kind": "profile", "name": "slow", "version": 2, "sha256": "a" * 64},
+            "group": "all",
+            "seed": hashlib.sha256(b"all slow 2").hexdigest()[:16], "shadow_s": 0,
+        }  # fmt: skip
+        self.view = RolloutView.model_validate_json(json.dumps({
+            "id": "r-1", "spec": spec, "status": "succeeded", "created_by": "ann",
+            "created_at": 1.0,
+        })).model_dump(mode="json")  # fmt: skip
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(f"{request.method} {request.path}")
+        if request.path == "/v1/groups/all":
+            return web.json_response(
+                {"name": "all", "profile": {"name": "slow", "version": self.has}}
+            )
+        if request.method == "POST":
+            status = "running" if request.path.endswith("start") else "draft"
+            return web.json_response(self.view | {"id": "r-2", "status": status})
+        return web.json_response({"rollouts": [self.view], "next": None})
+
+
+@pytest.mark.parametrize(
+    ("has", "made"), [(2, []), (1, ["POST /v1/rollouts", "POST /v1/rollouts/r-2/start"])]
+)
+def test_what_was_put_back_since_is_rolled_out_again(has: int, made: list[str]) -> None:
+    settings = ProfileSettings(confidence_min=0.7)
+    profile = Profile(
+        name="slow", version=2, settings=settings, sha256=digest(settings), pushed_by="loop",
+        pushed_at=1.0,
+    )  # fmt: skip
+
+    async def work() -> None:
+        there = ProfileFleet(has)
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", there.answer)
+        async with (
+            TestServer(app) as server,
+            fleet_at(LearningFleet(urls=(str(server.make_url("")),))) as asked,
+        ):
+            await rolled(asked, LoopSettings(model="edge", teacher="cloud"), profile, "again")
+        assert [one for one in there.asked if one.startswith("POST")] == made
+
+    asyncio.run(work())

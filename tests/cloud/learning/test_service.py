@@ -207,3 +207,42 @@ def test_another_folder_on_the_same_database_does_not_drive_its_cycles_twice(
     with pytest.raises(AssertionError, match="another learning process uses its database"):
         other.start()
     assert alone.get("/v1/loops").status == 200
+
+
+def test_nobody_acts_by_the_loops_own_name(alone: LearningProcess) -> None:
+    bearer = f"Bearer {alone.loops_namesake}"
+    for method, path, body in (
+        ("POST", "/v1/data-sets/tiny-edge-1", {"model": EDGE}),
+        ("POST", "/v1/jobs", {}),
+        ("PUT", f"/v1/loops/{EDGE}", LOOP),
+    ):
+        done = alone.call(method, path, body, None, Authorization=bearer)
+        assert done.status == 403, done.body
+        assert "make a key of another name" in done.json["detail"]
+    assert alone.call("GET", "/v1/loops", None, None, Authorization=bearer).status == 200
+
+
+def test_a_data_set_that_a_job_or_a_cycle_has_yet_to_read_is_not_deleted(tmp_path: Path) -> None:
+    with LearningProcess(tmp_path / "learning") as learning:
+        write_samples(learning, 300)
+        made = learning.call("POST", "/v1/data-sets/field", {"model": EDGE}, "trainer").json
+        recipe = {
+            "kind": "finetune", "version": "1.0.1", "student": f"{EDGE}@1.0.0", "base": "fashion-mnist",
+        }  # fmt: skip
+        spec = {"recipe": recipe, "data_set": made["sha256"]}
+        job = learning.call("POST", "/v1/jobs", spec, "trainer")
+        assert job.status in {200, 201}, job.body
+        refused = learning.call("DELETE", "/v1/data-sets/field/1", None, "operator")
+        assert (refused.status, job.json["id"] in refused.json["detail"]) == (409, True)
+        cancelled = learning.call("POST", f"/v1/jobs/{job.json['id']}/cancel", {}, "trainer")
+        assert cancelled.status == 200, cancelled.body
+        assert learning.call("DELETE", "/v1/data-sets/field/1", None, "operator").status == 204
+        asks = {**LOOP, "asks": ["train"], "teacher_gate": {"labelled_min": 0}}
+        assert learning.call("PUT", f"/v1/loops/{EDGE}", asks, "approver").status == 200
+        name = learning.call("POST", f"/v1/loops/{EDGE}/begin", {}, "approver").json["id"]
+        until(lambda: cycle(learning, name)["asks"] == "train")
+        refused = learning.call("DELETE", f"/v1/data-sets/{name}/1", None, "operator")
+        assert (refused.status, name in refused.json["detail"]) == (409, True)
+        stop = {"verb": "stop"}
+        assert learning.call("POST", f"/v1/cycles/{name}/decide", stop, "approver").status == 200
+        assert learning.call("DELETE", f"/v1/data-sets/{name}/1", None, "operator").status == 204

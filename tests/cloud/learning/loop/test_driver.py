@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -20,7 +19,7 @@ from cloud.learning.metrics import LearningMetrics
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Conflict, Malformed
+from shared.errors import Conflict, Malformed, Unknown
 from tests.cloud.learning.loop.cycles import settings
 from tests.cloud.learning.loop.test_crash_points import ONCE
 from tests.cloud.learning.loop.world import World
@@ -52,8 +51,12 @@ class Clock:
 class Desk(LoopDesk):
     """Whose tests wait for what begins by itself."""
 
-    def begun(self, name: str) -> Coroutine[Any, Any, Literal[True]]:
-        return self._changes.next(name).wait()
+    def begun(self, name: str) -> asyncio.Task[None]:
+        async def until_begun() -> None:
+            with self._changes.watched(name) as moved:
+                await moved.wait()
+
+        return asyncio.create_task(until_begun())
 
 
 @contextlib.asynccontextmanager
@@ -216,6 +219,24 @@ def test_a_drift_alarm_begins_a_cycle_and_a_fleet_that_is_away_begins_none(
     asyncio.run(main())
 
 
+def test_nothing_is_kept_of_who_asked_for_a_cycle(store: LoopStore) -> None:
+    async def main() -> None:
+        changes, ending = Changes(), asyncio.Event()
+        metrics = LearningMetrics(CollectorRegistry())
+        driver = LoopDriver(store, World().hands(), QUICK, changes, metrics, Clock())
+        desk = LoopDesk(store, driver, changes, Clock())
+        for number in range(3):
+            with pytest.raises(Unknown):
+                await desk.watch(f"none-{number}", 0, WITHIN_S, ending)
+        await desk.put(manual(), None)
+        cycle = await desk.begin(MODEL, "ann", "")
+        assert await desk.watch(cycle.id, cycle.revision, 0.001, ending) == cycle
+        assert await desk.watch(cycle.id, cycle.revision - 1, WITHIN_S, ending) == cycle
+        assert len(changes) == 0
+
+    asyncio.run(main())
+
+
 def test_who_waits_for_a_cycle_is_answered_when_the_process_ends(store: LoopStore) -> None:
     async def main() -> None:
         world, ending = World(samples=0), asyncio.Event()
@@ -253,5 +274,34 @@ def test_an_answer_that_cannot_be_stored_does_not_end_the_process(store: LoopSto
             await until(desk, name, lambda one: one.phase is Phase.DONE)
         assert refusing.refused == 3
         assert world.made == ONCE
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_can_take_no_sample_any_more_ends_neither_the_process_nor_another_loop(
+    store: LoopStore,
+) -> None:
+    async def main() -> None:
+        over = settings(
+            model="a", triggers=Triggers(samples=500), watch_s=0.0,
+            data={"model": "a", "until": 500.0},
+        )  # fmt: skip
+        async with driving(store, World(), Clock()) as desk:
+            begun = desk.begun("a-1")
+            await desk.put(over, None)
+            await begun
+            cycle = await until(desk, "a-1", lambda one: one.ended_at is not None)
+            assert cycle.phase is Phase.DONE
+            store.put(
+                over.model_copy(update={"triggers": Triggers(samples=500, pause_s=0)}), None, 1.0
+            )
+            begun = desk.begun(f"{MODEL}-2")
+            await desk.put(settings(triggers=Triggers(samples=500, pause_s=1e9)), None)
+            await begun
+            with pytest.raises(Conflict, match="no sample is left"):
+                await desk.begin("a", "ann", "")
+            with pytest.raises(Conflict, match="no sample is left"):
+                await desk.put(over, None)
+            await until(desk, f"{MODEL}-2", lambda one: one.ended_at is not None)
 
     asyncio.run(main())

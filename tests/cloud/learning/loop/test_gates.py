@@ -89,6 +89,18 @@ def test_a_gain_by_the_clouds_labels_that_people_see_as_a_loss_is_refused() -> N
     assert "gain_by_people" in verdict.words
 
 
+@pytest.mark.parametrize("missing", ["rows", "accuracy", "gained", "spoilt"])
+def test_a_figure_by_people_that_is_missing_passes_nothing(missing: str) -> None:
+    by_people = {
+        names.holdout_rows("person"): 60.0, names.holdout_accuracy("person"): 0.9,
+        names.holdout_gained("person"): 9.0, names.holdout_spoilt("person"): 2.0,
+    }  # fmt: skip
+    assert acceptance_gate(Acceptance(), {**GOOD, **by_people}).says == "holds"
+    figures = {k: v for k, v in {**GOOD, **by_people}.items() if k != f"holdout.person.{missing}"}
+    verdict = acceptance_gate(Acceptance(), figures)
+    assert (verdict.says, verdict.findings[-1].name) == ("refused", "gain_by_people")
+
+
 @pytest.mark.parametrize("value", [math.nan, -math.inf, math.inf])
 def test_clean_figures_that_are_no_numbers_pass_nothing(value: float) -> None:
     verdict = acceptance_gate(Acceptance(clean_loss_max=1), {**GOOD, names.CLEAN: value})

@@ -92,6 +92,22 @@ def test_too_few_labels_by_people_are_waited_for_in_words() -> None:
     assert record.cycle.waits_for.startswith("30 more labels by a person")
 
 
+def test_the_labels_that_are_missing_are_listed_by_the_cycles_own_spec() -> None:
+    few = e.Counted(600, e.Paired(both=15, first=5))
+    alone = told(begun(), few).cycle.waits_for
+    assert alone.endswith("--unlabelled --model fashion-edge --holdout-share 0.1")
+    data = {
+        "model": "fashion-edge", "since": 3600.0, "holdout_share": 0.25, "sites": ["la halle"],
+        "versions": ["1.0.0", "1.0.1"],
+    }  # fmt: skip
+    narrow = told(begun(data=data, group="lyon"), few).cycle.waits_for
+    assert narrow.endswith(
+        "hybridge feedback list --unlabelled --model fashion-edge --holdout-share 0.25 "
+        "--since 1970-01-01T01:00:00Z --site 'la halle' (of those: version 1.0.0, 1.0.1)"
+    )
+    assert told(begun(group="lyon"), few).cycle.waits_for.endswith("device of group lyon)")
+
+
 def test_a_teacher_that_may_be_better_by_chance_is_looked_at_again_with_twice_as_many() -> None:
     unsure = e.Paired(both=30, first=11, second=9)
     record = told(begun(), e.Counted(600, unsure))
@@ -207,6 +223,17 @@ def test_who_approves_and_releases_in_the_registry_has_said_go() -> None:
     )  # fmt: skip
 
 
+def test_a_gate_that_needs_nobody_is_no_approval_while_the_loop_asks_a_person() -> None:
+    by_rule = e.VersionSeen(State.CANDIDATE, is_approved=False, needs_nobody=True)
+    asking = told(until("watch_evaluation", asks=frozenset({Arrow.APPROVE})), THROUGH[7])
+    assert asking.cycle.asks is Arrow.APPROVE
+    assert told(asking, by_rule) is asking
+    approved = told(asking, e.VersionSeen(State.CANDIDATE, is_approved=True, needs_nobody=True))
+    assert isinstance(approved.doing, c.Release)
+    assert isinstance(told(go(asking), by_rule).doing, c.Release)
+    assert isinstance(told(until("approve"), by_rule).doing, c.Release)  # whom nobody is to ask
+
+
 def test_who_rejects_it_in_the_registry_ends_the_cycle() -> None:
     record = told(until("release"), e.Refused("no key"))
     ended = told(record, e.VersionSeen(State.REJECTED, is_approved=False, why="by bob: no"))
@@ -231,6 +258,26 @@ def test_an_alarm_on_the_new_version_undoes_the_rollout() -> None:
     record = told(until("watch_rollout"), e.RolloutSeen(RolloutStatus.RUNNING, alarms=(ALARM,)))
     assert record.doing == c.Undo(rollout="r-1", why="alarm on fashion-edge 1.0.1: 40% right")
     assert told(record, e.CleanedUp("r-1 is being undone")).cycle.phase is Phase.FAILED
+
+
+def test_a_second_stop_ends_a_cycle_that_waits_for_who_is_away_and_says_what_was_left() -> None:
+    alarm = e.RolloutSeen(RolloutStatus.RUNNING, alarms=(ALARM,))
+    undoing = told(until("watch_rollout"), alarm, e.Away("the fleet cannot be reached"))
+    cycle = step(undoing, e.Stop("ann", "the fleet is gone"), NOW).record.cycle
+    assert (cycle.phase, cycle.ended_at) == (Phase.FAILED, NOW)
+    assert cycle.why.startswith("alarm on fashion-edge 1.0.1: 40% right; stopped by ann")
+    assert "hybridge rollout undo r-1" in cycle.why
+    figures = {**GOOD, names.CLEAN: 0.90}
+    rejecting = told(until("watch_job"), e.JobSeen(job(), figures))
+    cycle = step(rejecting, e.Stop("ann"), NOW).record.cycle
+    assert cycle.phase is Phase.REFUSED
+    assert "hybridge model reject fashion-edge 1.0.1" in cycle.why
+
+
+def test_a_second_stop_does_not_keep_a_job_from_being_cancelled() -> None:
+    record = step(until("watch_job"), e.Stop("ann"), NOW).record
+    with pytest.raises(Conflict, match="ends already"):
+        step(record, e.Stop("ann"), NOW)
 
 
 def test_an_alarm_after_the_rollout_says_that_devices_keep_the_version() -> None:
@@ -270,6 +317,11 @@ def test_a_stop_says_that_the_version_stays_in_the_registry(kind: str) -> None:
         record = told(record, e.CleanedUp("job finetune-1 was done before"))
     assert record.cycle.phase is Phase.STOPPED
     assert "stays in the registry" in record.cycle.why
+
+
+def test_a_stop_while_it_is_released_does_not_say_that_it_is_no_release() -> None:
+    record = step(until("release"), e.Stop("ann", "not today"), NOW).record
+    assert "released where that was done already" in record.cycle.why
 
 
 def test_what_is_away_is_said_and_the_same_done_again() -> None:

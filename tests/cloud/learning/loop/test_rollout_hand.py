@@ -1,12 +1,22 @@
 """What a loop reads of a fleet's alarms, from a server whose answers are prepared."""
 
 import asyncio
+import json
+from pathlib import Path
+
+import pytest
 
 from cloud.learning.loop import commands as c
+from cloud.learning.loop import events as e
+from cloud.learning.loop.hands import Hands
 from cloud.learning.loop.rollout_hand import RolloutHand
+from cloud.learning.loop.rollout_spec import rollout_spec
 from cloud.learning.settings import LearningFleet
 from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
-from tests.cloud.registry.client.scripted_server import ok, scripted
+from cloud.rollouts.documents import RolloutView
+from shared.errors import Conflict, Forbidden, HybridgeError, NotTrusted
+from tests.cloud.learning.loop.world import World
+from tests.cloud.registry.client.scripted_server import ok, problem, scripted
 
 MODEL, VERSION = "fashion-edge", "1.0.1"
 
@@ -37,5 +47,59 @@ def test_newer_alarms_of_devices_do_not_hide_a_groups() -> None:
         async with scripted(*pages) as server:
             hand = RolloutHand(LearningFleet(urls=(server.url,)))
             assert [one.scope.name for one in (await hand.seen(watch)).alarms] == ["north"]
+
+    asyncio.run(work())
+
+
+WATCH = c.WatchRollout(model=MODEL, version=VERSION, rollout="r-1", since=900.0)
+ROLL = c.Roll(
+    model=MODEL, version=VERSION, group="all", seed="m-7", stages="fast", watch_s=0.0, comment="try"
+)
+
+
+def hands(settings: LearningFleet) -> Hands:
+    others = World().hands()
+    return Hands(others.samples, others.jobs, others.versions, RolloutHand(settings))
+
+
+@pytest.mark.parametrize("command", [WATCH, c.Undo(rollout="r-1", why="40% right")])
+@pytest.mark.parametrize(
+    "error", [NotTrusted("no such key here"), Forbidden("ann may not do this: it needs a role")]
+)
+def test_a_key_that_is_being_changed_ends_no_cycle(
+    command: c.AnyCommand, error: HybridgeError
+) -> None:
+    async def work() -> None:
+        async with scripted(problem(error)) as server:
+            answer = await hands(LearningFleet(urls=(server.url,))).do(command)
+            assert isinstance(answer, e.Away)
+            assert str(error) in answer.words
+
+    asyncio.run(work())
+
+
+def test_a_key_file_that_cannot_be_read_ends_no_cycle(tmp_path: Path) -> None:
+    settings = LearningFleet(urls=("http://127.0.0.1:1",), api_key_file=tmp_path / "gone")
+    answer = asyncio.run(hands(settings).do(WATCH))
+    assert isinstance(answer, e.Away)
+    assert "gone" in answer.words
+
+
+def test_a_rollout_that_must_wait_for_another_is_started_later() -> None:
+    spec = rollout_spec(ROLL)
+    spec["subject"] = {
+        "kind": "model", "model": MODEL, "version": VERSION, "manifest_sha256": "a" * 64,
+    }  # fmt: skip
+    view = RolloutView.model_validate_json(json.dumps({
+        "id": "r-1", "spec": spec, "status": "draft", "created_by": "loop", "created_at": 1.0,
+    }))  # fmt: skip
+    drafted = ok({"rollouts": [view.model_dump(mode="json")], "next": None})
+    busy = problem(Conflict("rollout r-0 runs in group all; one at a time: wait for it"))
+
+    async def work() -> None:
+        async with scripted(drafted, busy) as server:
+            answer = await hands(LearningFleet(urls=(server.url,))).do(ROLL)
+            assert isinstance(answer, e.Away)
+            assert "one at a time" in answer.words
 
     asyncio.run(work())

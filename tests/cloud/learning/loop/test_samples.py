@@ -7,6 +7,7 @@ import pytest
 from cloud.feedback.documents import DataSetSpec
 from cloud.learning.documents import LoopSettings
 from cloud.learning.loop import commands as c
+from cloud.learning.loop.record import data_spec
 from cloud.learning.loop.sample_hand import SampleHand
 from shared.errors import Refused
 from tests.cloud.feedback.world import MODEL, NOW, World, row, world
@@ -80,3 +81,32 @@ def test_samples_before_the_last_cycle_are_not_new_though_the_loop_may_take_them
 def test_of_a_group_without_devices_nothing_is_counted_and_that_is_said(here):
     with pytest.raises(Refused, match="group empty has no devices"):
         new_since(here, None, group="empty")
+
+
+def test_a_data_set_that_somebody_else_made_by_the_cycles_name_is_not_taken(here):
+    theirs = here.store.build("edge-7", DataSetSpec(model=MODEL, holdout_share=0.5), "eve", NOW)
+    wanted = c.Build(name="edge-7", spec=DataSetSpec(model=MODEL))
+    made = asyncio.run(hand(here).built(wanted)).data_set
+    assert (made.number, made.made_by, made.spec) == (2, "loop", wanted.spec)
+    assert made.sha256 != theirs.sha256
+    later = here.store.build("edge-7", DataSetSpec(model=MODEL, seed=1, rows_max=30), "eve", NOW)
+    assert later.number == 3
+    assert asyncio.run(hand(here).built(wanted)).data_set == made  # after a crash
+
+
+def test_what_another_cloud_model_answered_is_neither_judged_nor_learned_from(here):
+    here.write(*(
+        row(n, device=f"cam-{n % 4}", label=n // 4 % 3, at=NOW + n, cloud_model="other-cloud")
+        for n in range(80, 120)
+    ))  # fmt: skip
+    assert new_since(here, None) == 80
+    settings = LoopSettings.model_validate({"model": MODEL, "teacher": "tiny-cloud"})
+    spec = data_spec(settings, None, None)
+    counted = asyncio.run(hand(here).counted(c.Count(spec=spec, teacher="tiny-cloud")))
+    made = asyncio.run(hand(here).built(c.Build(name="edge-8", spec=spec))).data_set
+    assert (counted.samples, made.rows) == (80, 80)
+    with pytest.raises(ValueError, match="tiny-cloud teaches"):
+        LoopSettings.model_validate(
+            {"model": MODEL, "teacher": "tiny-cloud",
+             "data": {"model": MODEL, "cloud_model": "other-cloud"}}
+        )  # fmt: skip

@@ -9,12 +9,13 @@ import pytest
 
 from cloud.learning.loop import commands as c
 from cloud.learning.loop.job_bundles import JobBundles
-from cloud.learning.loop.version_hand import VersionHand
+from cloud.learning.loop.version_hand import VersionHand, of_revision
+from cloud.learning.neighbours import registry_at
 from cloud.learning.settings import LearningRegistry
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import Job
 from shared.bundle.writer import pack
-from shared.errors import Conflict
+from shared.errors import Conflict, Refused, Unavailable
 from tests.cloud.learning.loop.cycles import job
 from tests.cloud.learning.servers import LoopRegistry
 from tests.cloud.registry.pushing import MODEL, make_model, push
@@ -107,3 +108,31 @@ def test_its_own_version_is_rejected_where_it_was_pushed(
     assert "is rejected" in asyncio.run(made.rejected(reject("1.0.4"))).words
     assert state(registry, "1.0.4") == "rejected"
     assert asyncio.run(made.rejected(reject("1.0.4"))).words == ""
+
+
+def test_a_gate_by_rule_is_nobodys_approval(registry: LoopRegistry, tmp_path: Path) -> None:
+    made = hand(registry, tmp_path, "1.0.5")
+    asyncio.run(made.evaluated(evaluate("1.0.5")))
+    seen = asyncio.run(made.version(c.WatchVersion(model=MODEL, version="1.0.5")))
+    assert (seen.is_approved, seen.needs_nobody) == (False, True)
+
+
+def test_a_word_that_comes_between_is_looked_at_again(
+    registry: LoopRegistry, tmp_path: Path
+) -> None:
+    """And one that will always be refused stays so."""
+    push(registry, tmp_path / "one", "1.0.7")
+    settings = LearningRegistry(urls=(registry.url,), api_key_file=registry.loop_key)
+
+    async def main() -> None:
+        async with registry_at(settings) as asked:
+            found = await asked.version(MODEL, "1.0.7")
+            before = found.model_copy(update={"revision": found.revision - 1})
+            with pytest.raises(Unavailable, match="has changed since"):
+                async with of_revision(asked, before):
+                    await asked.judge("reject", MODEL, "1.0.7", "no", before.revision)
+            with pytest.raises(Refused):
+                async with of_revision(asked, found):
+                    await asked.judge("approve", MODEL, "1.0.7", "yes", found.revision)
+
+    asyncio.run(main())

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from cloud.learning.documents import FeatureCheck, LoopSettings, Phase, TriggerKind
 from cloud.learning.loop.events import Answered, Refused, RolloutSeen, Stop
@@ -11,7 +12,7 @@ from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.learning.store.settings import LoopsKept
 from cloud.rollouts.documents import RolloutStatus
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Conflict, Overloaded, Unknown
+from shared.errors import Conflict, Malformed, Overloaded, Unknown
 from tests.cloud.learning.loop.cycles import THROUGH, settings
 
 NOW = 1000.0
@@ -120,6 +121,22 @@ def test_samples_that_taught_a_version_that_went_out_are_not_taken_again(store: 
     assert store.cycle(begin(store)).samples_since == NOW + 10
 
 
+def test_what_was_learned_from_is_not_forgotten_with_old_cycles(store: LoopStore) -> None:
+    store.put(settings(watch_s=0), None, NOW)
+    done = begin(store, NOW)
+    for answer in (*THROUGH, RolloutSeen(RolloutStatus.SUCCEEDED)):
+        record = store.cycle(done)
+        store.step(done, Answered(record.cycle.revision, answer), NOW + 10)
+    for number in range(KEPT.cycles_max + 2):
+        store.step(begin(store, NOW + 20 + number), Stop("ann"), NOW + 20 + number)
+    name = begin(store, NOW + 50)
+    assert store.cycle(name).samples_since == NOW + 10
+    assert (
+        len(store.cycles("fashion-edge", None, 10)) == KEPT.cycles_max + 2
+    )  # with it and the one that runs
+    assert store.cycle(done).cycle.phase is Phase.DONE
+
+
 def test_a_cycle_that_taught_nothing_leaves_its_samples_to_the_next(store: LoopStore) -> None:
     store.put(settings(), None, NOW)
     name = begin(store)
@@ -159,3 +176,57 @@ def test_settings_are_read_back_as_they_were(store: LoopStore) -> None:
     one: LoopSettings = settings()
     store.put(one, None, NOW)
     assert store.loops()[0].settings == one
+
+
+def broken(store: LoopStore, table: str, where: str) -> None:
+    """As another version of this process would leave it."""
+    change = text(f"UPDATE {table} SET document = '[]' WHERE {where}")
+    store._database.write(lambda connection: connection.execute(change))
+
+
+def test_a_loop_that_cannot_be_read_is_named_and_hides_no_other(store: LoopStore) -> None:
+    store.put(settings(model="a"), None, NOW)
+    store.put(settings(model="b"), None, NOW)
+    broken(store, "learning_loops", "model = 'a'")
+    assert [one.settings.model for one in store.loops()] == ["b"]
+    with pytest.raises(Malformed, match="the loop of a is not as this version keeps it"):
+        store.loop("a")
+    assert store.put(settings(model="a"), 1, NOW).revision == 2
+    broken(store, "learning_loops", "model = 'a'")
+    store.declare(settings(model="a"), NOW)
+    broken(store, "learning_loops", "model = 'a'")
+    store.remove("a", 3)
+
+
+def test_a_cycle_that_cannot_be_read_is_named_and_hides_no_other(store: LoopStore) -> None:
+    for model in ("a", "b"):
+        store.put(settings(model=model), None, NOW)
+    gone, there = begin(store, model="a"), begin(store, model="b")
+    broken(store, "learning_cycles", f"id = '{gone}'")
+    assert [one.cycle.id for one in store.running()] == [there]
+    assert store.cycles("a", None, 10) == []
+    for look in (
+        lambda: store.cycle(gone),
+        lambda: store.running("a"),
+        lambda: begin(store, model="a"),
+    ):
+        with pytest.raises(Malformed, match=f"cycle {gone} is not as this version keeps it"):
+            look()
+
+
+def test_a_loop_whose_last_sample_was_learned_from_begins_no_cycle_and_says_why(
+    store: LoopStore,
+) -> None:
+    ends = settings(watch_s=0, data={"model": "fashion-edge", "until": NOW + 5})
+    store.put(ends, None, NOW)
+    name = begin(store, NOW)
+    for answer in (*THROUGH, RolloutSeen(RolloutStatus.SUCCEEDED)):
+        record = store.cycle(name)
+        store.step(name, Answered(record.cycle.revision, answer), NOW + 10)
+    assert store.cycle(name).cycle.phase is Phase.DONE
+    words = r"no sample is left .* from 1010 .learned from before. until 1005 .data.until."
+    with pytest.raises(Conflict, match=words):
+        begin(store)
+    with pytest.raises(Conflict, match=words):
+        store.check_times(ends)
+    assert store.running() == []

@@ -78,6 +78,24 @@ def test_a_post_that_reached_nobody_is_done_again() -> None:
     run(work)
 
 
+def test_a_post_that_met_silence_is_not_done_by_another() -> None:
+    async def work() -> None:
+        hasty = QUICK.model_copy(update={"silence_s_max": 0.05})
+        async with (
+            scripted(SILENT) as silent,
+            scripted(ok({})) as other,
+            Connection([silent.url, other.url], None, hasty) as connection,
+        ):
+            with pytest.raises(
+                Disconnected, match=r"does not answer .* may have been done"
+            ) as lost:
+                await connection.json("POST", "/v1/x", document={})
+            assert "cannot be reached" not in str(lost.value)
+        assert (len(silent.asked), len(other.asked)) == (1, 0)
+
+    run(work)
+
+
 def test_patience_ends() -> None:
     async def work() -> None:
         url = closed_port()

@@ -1,0 +1,26 @@
+"""What goes on when who asked for it has left, and keeps its turn until it ends."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from typing import TypeVar
+
+from cloud.api.turns import Turns
+
+Found = TypeVar("Found")
+
+
+async def to_its_end(
+    turns: Turns, caller: str, work: Callable[[], Coroutine[object, object, Found]]
+) -> Found:
+    """What it gives. Raises `Overloaded`."""
+    turn = ExitStack()
+    turn.enter_context(turns.one(caller))
+    working = asyncio.create_task(work())
+    working.add_done_callback(lambda _: turn.close())
+    return await asyncio.shield(working)
+
+
+async def in_thread(turns: Turns, caller: str, work: Callable[[], Found]) -> Found:
+    """As `to_its_end`: a thread cannot be cancelled."""
+    return await to_its_end(turns, caller, lambda: asyncio.to_thread(work))

@@ -1,7 +1,7 @@
 """What is kept of each device and each group, and how a report changes it. Pure, and bounded."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -124,6 +124,7 @@ class Tracks:
         if track is not None and (group := self.groups.get((track.group, track.of))) is not None:
             group.devices -= 1
             group.window.forget(device)
+            group.audits.forget(device)
 
     def move(self, device: str, group: str) -> None:
         """It is in this group from now on; what it said before was said in the other."""
@@ -157,7 +158,15 @@ class Tracks:
                 found.setdefault((track.group, track.of), []).append(name)
         for name in gone:
             self.forget(name)
+        self._leave_out(found)
         return found
+
+    def _leave_out(self, silent: Mapping[tuple[str, Of], Sequence[str]]) -> None:
+        """What silent devices said is no news of a group in which others speak."""
+        for key, names in silent.items():
+            group = self.groups[key]
+            for name in names if len(names) < group.devices else ():
+                group.audits.forget(name)
 
     def drop_empty(self, now: float) -> None:
         """Groups in which nobody runs the version any more, for as long as devices are remembered."""

@@ -313,6 +313,23 @@ def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     assert (kind, name) == ("accuracy", "lyon")
 
 
+def test_accuracy_is_that_of_the_devices_that_speak():
+    field = Field({"lyon": 20})
+    field.watch.know(reference(expected=0.93))
+
+    def audited(turns, disagreed):
+        for _ in range(turns):
+            for one in field.devices["lyon"]:
+                one.sees(40)
+                one.is_audited(0.1, 40, 4, disagreed)
+            field.turn(0)
+
+    audited(20, 0)
+    del field.devices["lyon"][1:]
+    audited(30, 2)
+    assert ("accuracy", "group", "lyon") in field.on()
+
+
 def test_accuracy_as_promised_is_none():
     field = Field({"lyon": 6})
     field.watch.know(reference(expected=0.93))

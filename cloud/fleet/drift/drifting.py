@@ -190,11 +190,11 @@ class Drifting:
 
     def _compare(self, watch: Watch) -> None:
         """Devices that have left the fleet are watched no more; some are in another group."""
-        watched = list(watch.tracks.devices)
+        watched = [*{**watch.tracks.devices, **dict.fromkeys(watch.board.unheard.devices)}]
         groups = self._keeping.groups_of(watched)
         watch.forget(device for device in watched if device not in groups)
         for device, group in groups.items():
-            watch.tracks.move(device, group)
+            watch.move(device, group)
 
     async def _ask(self) -> None:
         """The registry, for references of versions that devices have named. A version that it did not

@@ -7,7 +7,8 @@ from cloud.monitoring.drift.alarms import Gauge, Reading, Turn
 from cloud.monitoring.drift.documents import Alarm, Kind, Scope
 from cloud.monitoring.drift.opened import Closed, Opened
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
+from cloud.monitoring.drift.tracks import DeviceTrack, Of, Tracks
+from cloud.monitoring.drift.unheard import Unheard
 
 Change = Opened | Closed
 Key = tuple[Kind, Scope]
@@ -21,6 +22,7 @@ class Board:
         self.alarms: dict[Key, Alarm] = {}
         self.not_opened = 0
         """Alarms without room."""
+        self.unheard = Unheard()
         self._gauges: dict[Key, Gauge] = {}
         self._watched: set[str] = set()
         """Devices that have a gauge."""
@@ -38,17 +40,21 @@ class Board:
     def left(self, device: str) -> None:
         """It has left the fleet; `tidy` ends its alarms."""
         self._left.add(device)
+        self.unheard.left(device)
 
     def replace(self, alarms: Iterable[Alarm]) -> None:
         """These are on, and no others."""
         for key in self.alarms:
             self._gauges.pop(key, None)
         self.alarms.clear()
+        self.unheard.clear()
         self.restore(alarms)
 
     def restore(self, alarms: Iterable[Alarm]) -> None:
         """They are on since before: none of them opens twice."""
-        for alarm in alarms:
+        every = list(alarms)
+        self.unheard.restore(every)
+        for alarm in every:
             self.alarms[alarm.kind, alarm.scope] = alarm
             self._gauges[alarm.kind, alarm.scope] = Gauge(is_on=True)
             self._watched.add(alarm.scope.name)
@@ -83,6 +89,8 @@ class Board:
             changes.append(opened.closed(alarm, why, now))
             if key[1].kind == "group":  # its devices' windows are longer, and hold what is over
                 of = (key[1].model, key[1].version)
+                if key[0] is Kind.STALE:
+                    self.unheard.closed((key[1].name, of))
                 self._tracks.begin_devices_anew(of, key[1].name)
 
     def _subsume(self, alarm: Alarm, now: float, changes: list[Change]) -> None:
@@ -121,9 +129,12 @@ class Board:
             group = self._tracks.groups.get((scope.name, of)) if scope.kind == "group" else None
             device = self._tracks.devices.get(scope.name) if scope.kind == "device" else None
             groups = list(self._tracks.of_version(of)) if scope.kind == "fleet" else []
-            if groups and self._is_no_fleet(groups, now):
+            if groups and self._is_no_fleet(of, now):
                 self.close(key, "fewer than two groups run this version now", now, changes)
-            elif group is not None and group.devices <= 0:
+            elif (
+                group is not None and group.devices <= 0
+                and (scope.name, of) not in self.unheard.counts
+            ):  # fmt: skip
                 self.close(key, "no device of it runs this version any more", now, changes)
             elif device is not None and device.of != of:
                 self.close(key, "it runs another version", now, changes)
@@ -142,11 +153,12 @@ class Board:
                 del self._gauges[kind, scope]
         self._watched = {scope.name for _, scope in self._gauges if scope.kind == "device"}
 
-    def _is_no_fleet(self, groups: list[GroupTrack], now: float) -> bool:
+    def _is_no_fleet(self, of: Of, now: float) -> bool:
         """Soon after a start most groups have not been heard yet."""
-        running = sum(one.devices > 0 for one in groups)
+        running = {one.name for one in self._tracks.of_version(of) if one.devices > 0}
+        running.update(name for name, its in self.unheard.counts if its == of)
         began = now if self._since is None else self._since
-        return running == 0 or (running == 1 and now - began > self._settings.silent_s_min)
+        return not running or (len(running) == 1 and now - began > self._settings.silent_s_min)
 
 
 def scope_of(kind: str, name: str, of: Of) -> Scope:

@@ -59,6 +59,11 @@ class Watch:
             self.tracks.forget(device)
             self.board.left(device)
 
+    def move(self, device: str, group: str) -> None:
+        """It is in this group from now on."""
+        self.tracks.move(device, group)
+        self.board.unheard.left(device, stays_in=group)
+
     def look(self, now: float) -> list[Change]:
         """What opens and closes now; groups before their devices."""
         changes: list[Change] = []
@@ -212,16 +217,19 @@ class Watch:
 
     def _look_at_silence(self, now: float, changes: list[Change]) -> None:
         silent = self.tracks.silent(now)
+        self.board.unheard.look(self.tracks.devices, now, self._settings.forget_s)
+        unheard = self.board.unheard.counts
         shares: dict[Of, list[float]] = {}
-        for key, group in self.tracks.groups.items():
-            scope = scope_of("group", group.name, group.of)
-            names = silent.get(key, [])
-            share = len(names) / max(1, group.devices)
-            if group.devices > 0:
-                shares.setdefault(group.of, []).append(share)
+        for key in {**self.tracks.groups, **unheard}:
+            scope = scope_of("group", *key)
+            names, waits = silent.get(key, []), unheard.get(key, 0.0)
+            devices = waits + (self.tracks.groups[key].devices if key in self.tracks.groups else 0)
+            share = (len(names) + waits) / max(1.0, devices)
+            if devices > 0:
+                shares.setdefault(key[1], []).append(share)
             if not names and not self.board.watches(Kind.STALE, scope):
                 continue
-            cause = Cause.SENSOR if len(names) == 1 < group.devices else (
+            cause = Cause.SENSOR if len(names) == 1 < devices else (
                 Cause.SCENE if share >= 0.5 else Cause.UNKNOWN
             )  # fmt: skip
             make = partial(opened.by_silence, scope, names, cause, now)

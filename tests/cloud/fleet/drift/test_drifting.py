@@ -200,6 +200,23 @@ def test_a_device_that_has_left_the_fleet_is_watched_no_more(region):
     asyncio.run(go())
 
 
+def test_silent_devices_that_leave_the_fleet_after_a_restart_end_their_group_s_alarm(region):
+    async def go():
+        await region.turns(4)
+        gone, region.devices = region.devices[:2], region.devices[2:]
+        await region.turns(15)
+        region.killed()
+        await region.turns(10)
+        assert region.events() == ["drift_opened"]
+        for one in gone:
+            region.fleet.remove(one.name, "ann", region.now)
+        region.now += 400  # the comparison is made each five minutes
+        await region.turns(5)
+        assert region.events() == ["drift_opened", "drift_closed"]
+
+    asyncio.run(go())
+
+
 def test_of_strangers_nothing_is_counted(region):
     async def go():
         stranger = Device("nobody")

@@ -383,6 +383,70 @@ def test_alarms_that_were_on_do_not_open_twice():
     assert [type(change) for change in closed] == [Closed]
 
 
+def restarted(field):
+    field.watch = Watch.from_record(DriftSettings(), field.watch.to_record())
+    field.watch.know(reference())
+
+
+@pytest.mark.parametrize("dead", [2, 4])
+def test_after_a_restart_silent_devices_are_silent_still_until_they_speak(dead):
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    every = field.devices["lyon"]
+    field.devices["lyon"] = every[dead:]
+    field.turns(20)
+    assert field.on() == {("stale", "group", "lyon")}
+    restarted(field)
+    assert field.turns(40) == []
+    assert field.on() == {("stale", "group", "lyon")}
+    field.devices["lyon"] = every[1:]
+    assert field.turns(40) == []
+    field.devices["lyon"] = every
+    (closed,) = field.turns(6)
+    assert (closed.why, field.on()) == ("it is as before", set())
+
+
+def test_after_a_restart_silent_devices_that_have_left_are_not_waited_for():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    gone = [one.name for one in field.devices["lyon"][:2]]
+    del field.devices["lyon"][:2]
+    field.turns(20)
+    restarted(field)
+    field.watch.move(gone[0], "nice")
+    field.watch.forget(gone[1:])
+    field.turns(6)
+    assert field.on() == set()
+
+
+def test_after_a_restart_silent_devices_are_forgotten_as_without_one():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    del field.devices["lyon"][:2]
+    field.turns(20)
+    restarted(field)
+    field.turns(4)
+    field.now += DriftSettings().forget_s
+    field.turns(6)
+    assert field.on() == set()
+
+
+def test_after_a_restart_silent_groups_are_silent_still_for_the_fleet():
+    field = Field({"lyon": 4, "nice": 4, "paris": 4})
+    field.turns(10)
+    two = {group: field.devices.pop(group) for group in ("lyon", "nice")}
+    field.turns(20)
+    on = field.on()
+    assert on == {("stale", *one) for one in
+                  (("fleet", "fleet"), ("group", "lyon"), ("group", "nice"))}  # fmt: skip
+    restarted(field)
+    assert field.turns(40) == []
+    assert field.on() == on
+    field.devices |= two
+    field.turns(6)
+    assert field.on() == set()
+
+
 def test_what_a_group_was_at_peace_with_outlives_a_restart():
     field = Field(SITES)
     field.turns(10)

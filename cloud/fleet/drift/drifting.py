@@ -159,7 +159,7 @@ class Drifting:
 
     def _turned(self, reports: Mapping[str, Telemetry], now: float) -> list[Change]:
         """On a thread. What could not be stored is stored with the next turn."""
-        watch = self._opened()
+        watch = self._opened(now)
         groups = self._keeping.groups_of(reports)
         for device, telemetry in reports.items():
             if (group := groups.get(device)) is not None:
@@ -169,12 +169,12 @@ class Drifting:
             self._compared_at = now
         self._unsaved += watch.look(now)
         changes = self._unsaved
-        if changes or now - self._kept_at >= _KEEP_S:
+        if changes or now - self._kept_at >= _KEEP_S or self._drained.is_set():
             self._keeping.apply(changes, watch.to_record(), now, self._settings.alarms_kept)
             self._unsaved, self._kept_at = [], now
         return changes
 
-    def _opened(self) -> Watch:
+    def _opened(self, now: float) -> Watch:
         """The watch, from what the store has of the one before it."""
         if self._watch is not None:
             return self._watch
@@ -185,7 +185,7 @@ class Drifting:
         except (ValueError, KeyError, TypeError) as error:
             log.warning("drift_record_unreadable", extra={"why": str(error)[:200]})
         watch.board.replace(kept.alarms)  # the table is what people see
-        self._watch = watch
+        self._watch, self._kept_at = watch, now
         return watch
 
     def _compare(self, watch: Watch) -> None:

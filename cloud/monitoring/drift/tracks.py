@@ -43,6 +43,20 @@ class DeviceTrack:
 
 
 @dataclass(slots=True)
+class Found:
+    """What looks have found about one version in one group; it outlives a restart."""
+
+    at_peace: set[Kind] = field(default_factory=set)
+    """Kinds that a look has found gone, or never there, with this version."""
+    drifts: set[Kind] = field(default_factory=set)
+    """Kinds that the last look found."""
+
+    def is_clean(self, kind: Kind) -> bool:
+        """It does not drift, or did not when it was last seen."""
+        return kind in self.at_peace and kind not in self.drifts
+
+
+@dataclass(slots=True)
 class GroupTrack:
     """One version in one group."""
 
@@ -56,10 +70,7 @@ class GroupTrack:
     is_changed: bool = False
     is_audited: bool = False
     """There are new audits since the last look."""
-    at_peace: set[Kind] = field(default_factory=set)
-    """Kinds that a look has found gone, or never there, with this version."""
-    drifts: set[Kind] = field(default_factory=set)
-    """Kinds that the last look found."""
+    found: Found = field(default_factory=Found)
     seen: "Evidence | None" = None
     """What the window showed at the last look at it."""
 
@@ -74,8 +85,9 @@ class Tracks:
         """Versions that run somewhere and whose references are not known; the longest wanted first."""
         self.devices: dict[str, DeviceTrack] = {}
         self.groups: dict[tuple[str, Of], GroupTrack] = {}
-        self.peace: dict[tuple[str, Of], set[Kind]] = {}
-        """`GroupTrack.at_peace` of groups that were not heard yet since this began."""
+        self.before: dict[tuple[str, Of], Found] = {}
+        """`GroupTrack.found` of groups that were not heard yet since this began."""
+        self._since: float | None = None
         self.doubts: Counter[str] = Counter()
         self.other_schema: dict[str, None] = {}
         """The devices whose sketches are of another one, the newest last; at most a hundred."""
@@ -140,6 +152,10 @@ class Tracks:
                 track.window = DeviceWindow(width)
                 track.is_changed = False
 
+    def found(self) -> dict[tuple[str, Of], Found]:
+        """About each group and version, be it from before this began; the longest unheard first."""
+        return {**self.before, **{key: one.found for key, one in self.groups.items()}}
+
     def of_version(self, of: Of) -> Iterator[GroupTrack]:
         return (one for (_, its), one in self.groups.items() if its == of)
 
@@ -176,6 +192,9 @@ class Tracks:
         ]  # fmt: skip
         for key in gone:
             del self.groups[key]
+        self._since = now if self._since is None else self._since
+        if now - self._since > self._settings.forget_s:
+            self.before.clear()
 
     def _heard(self, device: str, telemetry: Telemetry, now: float) -> None:
         if (track := self.devices.get(device)) is not None:
@@ -219,7 +238,7 @@ class Tracks:
             found = self.groups[group, of] = GroupTrack(
                 group, of, GroupWindow(self._settings.window_samples),
                 AuditWindow(self._settings.audits_kept),
-                at_peace=self.peace.pop((group, of), set()),
+                found=self.before.pop((group, of), Found()),
             )  # fmt: skip
         return found
 

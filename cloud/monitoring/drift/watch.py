@@ -24,7 +24,7 @@ from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
 from cloud.monitoring.drift.evidence import KINDS, Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
+from cloud.monitoring.drift.tracks import DeviceTrack, Found, GroupTrack, Of, Tracks
 from shared.fleet.telemetry import Telemetry
 
 FLEET = "fleet"
@@ -81,13 +81,14 @@ class Watch:
         return changes
 
     def to_record(self) -> str:
-        """The alarms that are on, and with which versions groups were at peace. JSON."""
-        peace = [
-            [group.name, *group.of, sorted(group.at_peace)]
-            for group in self.tracks.groups.values() if group.at_peace
-        ]  # fmt: skip
+        """The alarms that are on, and with which versions groups were at peace, or drifted. JSON."""
+        found = self.tracks.found()
         alarms = [alarm.model_dump(mode="json") for alarm in self.board.alarms.values()]
-        return json.dumps({"alarms": alarms, "peace": peace})
+        return json.dumps({
+            "alarms": alarms,
+            "peace": [[at, *of, sorted(one.at_peace)] for (at, of), one in found.items()],
+            "drifts": [[at, *of, sorted(one.drifts)] for (at, of), one in found.items()],
+        })  # fmt: skip
 
     @classmethod
     def from_record(cls, settings: DriftSettings, record: str) -> "Watch":
@@ -95,8 +96,12 @@ class Watch:
         watch = cls(settings)
         found = json.loads(record)
         watch.board.restore(Alarm.model_validate(one) for one in found["alarms"])
-        for name, model, version, kinds in found["peace"]:
-            watch.tracks.peace[name, (model, version)] = {Kind(kind) for kind in kinds}
+        drifts = {(at, *of): kinds for at, *of, kinds in found.get("drifts", ())}
+        for at, model, version, kinds in found["peace"][-settings.groups_max :]:
+            watch.tracks.before[at, (model, version)] = Found(
+                {Kind(kind) for kind in kinds},
+                {Kind(kind) for kind in drifts.get((at, model, version), ())},
+            )
         return watch
 
     def _look_at_groups(
@@ -134,8 +139,9 @@ class Watch:
         for kind in KINDS:
             at = Circumstances(
                 len(seen.drifting), seen.members,
-                was_clean=any(kind in one.at_peace for one, _ in every),
-                other_is_clean=any(self._other_is_clean(one, kind) for one, _ in every),
+                was_clean=any(kind in one.found.at_peace for one, _ in every),
+                other_is_clean=seen.readings[kind].is_over
+                and any(self._other_is_clean(one, kind) for one, _ in every),
             )  # fmt: skip
             make = partial(opened.by_evidence, kind, scope, causes.of_many(at), seen, now)
             self.board.step(kind, scope, seen.readings[kind], make, now, changes)
@@ -147,7 +153,7 @@ class Watch:
         for kind in KINDS:
             reading = seen.readings[kind]
             self._remember(group, kind, reading)
-            cause = self._cause(group, kind, seen)
+            cause = self._cause(group, kind, seen) if reading.is_over else Cause.UNKNOWN
             make = partial(opened.by_evidence, kind, scope, cause, seen, now)
             self.board.step(kind, scope, reading, make, now, changes)
 
@@ -199,7 +205,7 @@ class Watch:
             if shown is None or reading is None:
                 continue
             self._remember(group, Kind.ACCURACY, reading)
-            cause = self._accuracy_cause(group)
+            cause = self._accuracy_cause(group) if reading.is_over else Cause.UNKNOWN
             scope = scope_of("group", group.name, group.of)
             make = partial(opened.by_audits, scope, cause, shown, now)
             self.board.step(Kind.ACCURACY, scope, reading, make, now, changes)
@@ -252,33 +258,31 @@ class Watch:
 
     def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
         if reading.is_over:
-            group.drifts.add(kind)
+            group.found.drifts.add(kind)
         elif reading.is_gone:
-            group.drifts.discard(kind)
-            group.at_peace.add(kind)
+            group.found.drifts.discard(kind)
+            group.found.at_peace.add(kind)
 
     def _cause(self, group: GroupTrack, kind: Kind, seen: Evidence) -> Cause:
         return causes.of_many(
             Circumstances(
-                len(seen.drifting), seen.members, was_clean=kind in group.at_peace,
+                len(seen.drifting), seen.members, was_clean=kind in group.found.at_peace,
                 other_is_clean=self._other_is_clean(group, kind),
             )
         )  # fmt: skip
 
     def _accuracy_cause(self, group: GroupTrack) -> Cause:
-        if self._other_is_clean(group, Kind.ACCURACY) and Kind.ACCURACY not in group.at_peace:
+        if self._other_is_clean(group, Kind.ACCURACY) and Kind.ACCURACY not in group.found.at_peace:
             return Cause.MODEL
         scope = scope_of("group", group.name, group.of)
         on = [self.board.alarms.get((kind, scope)) for kind in (Kind.INPUT, Kind.ANSWER)]
         return next((one.cause for one in on if one is not None), Cause.UNKNOWN)
 
     def _other_is_clean(self, group: GroupTrack, kind: Kind) -> bool:
-        return any(
-            kind in other.at_peace and kind not in other.drifts
-            for other in self._versions_beside(group)
-        )
+        return any(one.is_clean(kind) for one in self._versions_beside(group))
 
-    def _versions_beside(self, group: GroupTrack) -> Iterator[GroupTrack]:
-        for (name, of), other in self.tracks.groups.items():
+    def _versions_beside(self, group: GroupTrack) -> Iterator[Found]:
+        """What was found about them, be it before a restart."""
+        for (name, of), found in self.tracks.found().items():
             if name == group.name and of[0] == group.of[0] and of != group.of:
-                yield other
+                yield found

@@ -16,6 +16,7 @@ from cloud.fleet.heard import Seen
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.settings import RegistryAsk
 from cloud.fleet.store.database import FleetDatabase
+from cloud.monitoring.drift.documents import Cause
 from cloud.monitoring.drift.settings import DriftSettings
 from shared.errors import Malformed, Unavailable, Unknown
 from tests.cloud.monitoring.drift.field import INTERVAL_S, Device, reference
@@ -149,6 +150,32 @@ def test_killed_with_an_alarm_on_it_does_not_open_twice_and_still_closes(region)
         assert region.events() == ["drift_opened", "drift_closed"]
 
     asyncio.run(go())
+
+
+def test_what_groups_were_at_peace_with_outlives_starts_in_which_nobody_was_heard(region):
+    async def go():
+        await region.turns(8)
+        region.drifting.drain()
+        await region.drifting.run()
+        for _ in range(2):
+            region.killed()
+            await region.drifting._look()
+            region.now += 900
+            await region.drifting._look()
+        for one in region.devices:
+            one.swaps("2.0.0")
+        region.killed()
+        await region.turns(8, 3.0)
+        (alarm,), _ = await region.drifting.alarms(is_on=True, after="", limit=10)
+        assert (alarm.scope.kind, alarm.cause) == ("group", Cause.MODEL)
+
+    asyncio.run(go())
+
+
+def test_a_start_does_not_write_over_what_the_store_has(region):
+    region.drifting._keeping.apply([], "nonsense", 1.0, 10)
+    asyncio.run(region.turns(2))
+    assert region.drifting._keeping.kept(10).record == "nonsense"
 
 
 def test_killed_between_decision_and_store_it_is_decided_again(region):

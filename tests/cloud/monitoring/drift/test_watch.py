@@ -1,5 +1,7 @@
 """A whole fleet under watch: who is named, when, why, and who cannot bring it about."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -458,6 +460,52 @@ def test_what_a_group_was_at_peace_with_outlives_a_restart():
     swapped(field, "lyon", "2.0.0")
     (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
     assert alarm.cause is Cause.MODEL
+
+
+def test_what_a_group_was_at_peace_with_outlives_a_restart_when_nobody_runs_it_any_more():
+    field = Field(SITES)
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    for _ in range(3):
+        restarted(field)
+        field.watch.know(reference("2.0.0"))
+    (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
+    assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.MODEL)
+
+
+def test_that_a_group_drifted_with_another_version_outlives_a_restart():
+    field = Field(SITES)
+    field.turns(10)
+    field.turns(10, sure={"lyon": 0.2})
+    swapped(field, "lyon", "2.0.0")
+    field.watch.know(reference("2.0.0"))
+    for _ in range(3):
+        restarted(field)
+        field.watch.know(reference("2.0.0"))
+    (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
+    assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.SCENE)
+
+
+def test_a_record_of_a_process_that_wrote_no_drifts_is_read():
+    field = Field(SITES)
+    field.turns(10)
+    record = json.loads(field.watch.to_record())
+    del record["drifts"]
+    watch = Watch.from_record(DriftSettings(), json.dumps(record))
+    assert watch.tracks.found() == field.watch.tracks.found()
+
+
+def test_what_was_found_before_a_restart_is_bounded_and_forgotten_some_day():
+    field = Field({"lyon": 1})
+    field.turns(10)
+    record = json.loads(field.watch.to_record())
+    record["peace"] = [[f"g{at}", "m", "1.0.0", ["input"]] for at in range(9)]
+    watch = Watch.from_record(DriftSettings(groups_max=5), json.dumps(record))
+    assert [name for name, _ in watch.tracks.found()] == ["g4", "g5", "g6", "g7", "g8"]
+    watch.look(0.0)
+    watch.look(DriftSettings().forget_s + 1)
+    assert watch.tracks.found() == {}
 
 
 def test_a_record_that_is_none_is_refused():

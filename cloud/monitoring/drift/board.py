@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from cloud.monitoring.drift import alarms, opened
 from cloud.monitoring.drift.alarms import Gauge, Reading, Turn
 from cloud.monitoring.drift.documents import Alarm, Kind, Scope
+from cloud.monitoring.drift.evidence import KINDS
 from cloud.monitoring.drift.opened import Closed, Opened
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, Of, Tracks
+from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
 from cloud.monitoring.drift.unheard import Unheard
 
 Change = Opened | Closed
@@ -36,6 +37,11 @@ class Board:
     def watches_device(self, track: DeviceTrack) -> bool:
         """Anything of it."""
         return track.name in self._watched
+
+    def watches_group(self, track: GroupTrack) -> bool:
+        """An alarm of its windows is on."""
+        scope = scope_of("group", track.name, track.of)
+        return any((kind, scope) in self.alarms for kind in KINDS)
 
     def left(self, device: str) -> None:
         """It has left the fleet; `tidy` ends its alarms."""

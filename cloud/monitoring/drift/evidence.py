@@ -93,10 +93,11 @@ def _of_devices(
 
 
 def of_groups(
-    reference: Reference, tracks: Sequence[GroupTrack], settings: DriftSettings, scopes: int
-) -> list[Evidence | None]:
-    """None: too few samples, or of one device alone where there are others."""
-    parts = [one.window.parts(one.devices) for one in tracks]
+    reference: Reference, tracks: Sequence[GroupTrack], settings: DriftSettings, scopes: int,
+    watched: Callable[[GroupTrack], bool],
+) -> list[Evidence | None]:  # fmt: skip
+    """None: too few samples. `watched`: those that may be found to drift no more."""
+    parts = [one.window.parts(one.speaking) for one in tracks]
     rows = np.stack([
         one.total if one.devices else np.zeros(reference.width) for one in parts
     ])  # fmt: skip
@@ -109,10 +110,15 @@ def of_groups(
             result.append(None)
             continue
         worst = found.psi[place], found.g[place]
-        row = rows[place]
-        if track.devices > 1 and _suspicious(reference, found.psi[place], row, settings):
+        row = rest = rows[place]
+        psi, times = found.psi[place], settings.gone_share if watched(track) else 1.0
+        if track.devices > 1 and _suspicious(reference, psi, row, settings, times):
             worst, row = _without_one(reference, part, row)
-        seen = _evidence(reference, row, found, place, settings, alpha, worst, rows[place])
+            if len(part.devices) > 1:
+                psi, rest = worst[0], row
+        seen = _evidence(
+            reference, row, found, place, settings, alpha, worst, rows[place], (psi, rest)
+        )
         result.append(_with_members(reference, seen, part, settings))
     return result
 
@@ -128,7 +134,7 @@ def of_fleet(
     for track, _ in groups:
         if not len(track.window):
             continue  # its devices have left
-        total = track.window.parts(track.devices).total
+        total = track.window.parts(track.speaking).total
         weight = float(_weights(total[None])[0])
         rows.append(total * min(1.0, least / max(weight, 1.0)))
     if not rows:
@@ -164,19 +170,23 @@ def figures(reference: Reference, row: Floats) -> tuple[FeatureDrift, ...]:
 
 def _evidence(
     reference: Reference, row: Floats, found: Distances, place: int, settings: DriftSettings,
-    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None, times: float = 1.0,
+    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None,
+    rest: tuple[Floats, Floats] | None = None, times: float = 1.0,
 ) -> Evidence:  # fmt: skip
     """`worst`: PSI and G of each feature, as far as they stand without any one device; `row` gives
-    what is missing in the same way. `whole`: the window with all of them. `times`: of the bounds.
+    what is missing in the same way. `whole`: the window with all of them. `rest`: PSI and row by which
+    it is gone: one device that drifts still keeps up no group's alarm, but where it is the only one
+    that speaks. `times`: of the bounds.
     """
     whole = row if whole is None else whole
+    calm, calm_row = (found.psi[place], whole) if rest is None else rest
     over: dict[Kind, bool] = {}
     overwhelming: dict[Kind, bool] = {}
     gone: dict[Kind, bool] = dict.fromkeys((Kind.INPUT, Kind.ANSWER), True)
     features: list[FeatureDrift] = []
     for at, feature in enumerate(reference.features):
         kind, limit = kind_of(feature.name), times * bound(feature.name, settings)
-        if found.psi[place, at] >= settings.gone_share * limit:
+        if calm[at] >= settings.gone_share * limit:
             gone[kind] = False
         psi, g = float(worst[0][at]), float(worst[1][at])
         if psi < limit or (p := chance(g, int(found.freedom[place, at]))) >= alpha:
@@ -193,7 +203,7 @@ def _evidence(
     }
     if readings[Kind.INPUT].is_over:  # then answers follow from inputs
         readings[Kind.ANSWER] = Reading()
-    readings[Kind.MISSING] = _missing(row, whole, settings, alpha)
+    readings[Kind.MISSING] = _missing(row, calm_row, settings, alpha)
     features.sort(key=lambda one: (-one.psi, one.feature))
     return Evidence(
         int(whole[SAMPLES]), readings, tuple(features),
@@ -201,13 +211,13 @@ def _evidence(
     )  # fmt: skip
 
 
-def _missing(row: Floats, whole: Floats, settings: DriftSettings, alpha: float) -> Reading:
+def _missing(row: Floats, rest: Floats, settings: DriftSettings, alpha: float) -> Reading:
     share, looked = _share(row), int(row[LOOKED])
     p = binomial_chance(int(row[MISSING]), looked, settings.missing_expected)
     is_over = share >= settings.missing_share and p < alpha
     return Reading(
         is_over, is_over and share >= settings.overwhelming * settings.missing_share and p < alpha**2,
-        _share(whole) < settings.gone_share * settings.missing_share,
+        _share(rest) < settings.gone_share * settings.missing_share,
     )  # fmt: skip
 
 
@@ -260,10 +270,13 @@ def _drifts(
     )
 
 
-def _suspicious(reference: Reference, psi: Floats, row: Floats, settings: DriftSettings) -> bool:
-    """Whether it is worth looking at without each device: most windows are not."""
-    return _share(row) >= settings.missing_share or any(
-        psi[at] >= bound(feature.name, settings) for at, feature in enumerate(reference.features)
+def _suspicious(
+    reference: Reference, psi: Floats, row: Floats, settings: DriftSettings, times: float
+) -> bool:
+    """Whether it is worth looking at without each device: most windows are not. `times`: of the bounds."""
+    return _share(row) >= times * settings.missing_share or any(
+        psi[at] >= times * bound(feature.name, settings)
+        for at, feature in enumerate(reference.features)
     )
 
 

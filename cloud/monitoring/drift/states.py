@@ -86,7 +86,7 @@ def _state(watch: Watch, place: _Place) -> ScopeState:
 def _summed(reference: Reference, groups: list[GroupTrack]) -> tuple[NDArray[np.float64], int]:
     row, devices = np.zeros(reference.width), 0
     for group in groups:
-        parts = group.window.parts(group.devices)
+        parts = group.window.parts(group.speaking)
         if parts.devices:
             row += parts.total
             devices += len(parts.devices)

@@ -66,6 +66,8 @@ class GroupTrack:
     audits: AuditWindow
     devices: int = 0
     """That run the version."""
+    silent: int = 0
+    """Of them, at the last look."""
     heard_at: float = 0.0
     is_changed: bool = False
     is_audited: bool = False
@@ -73,6 +75,11 @@ class GroupTrack:
     found: Found = field(default_factory=Found)
     seen: "Evidence | None" = None
     """What the window showed at the last look at it."""
+
+    @property
+    def speaking(self) -> int:
+        """Devices among which its windows are divided."""
+        return max(1, self.devices - self.silent)
 
 
 class Tracks:
@@ -179,9 +186,11 @@ class Tracks:
 
     def _leave_out(self, silent: Mapping[tuple[str, Of], Sequence[str]]) -> None:
         """What silent devices said is no news of a group in which others speak."""
-        for key, names in silent.items():
-            group = self.groups[key]
+        for key, group in self.groups.items():
+            names = silent.get(key, ())
+            group.silent = len(names)
             for name in names if len(names) < group.devices else ():
+                group.window.forget(name)
                 group.audits.forget(name)
 
     def drop_empty(self, now: float) -> None:
@@ -256,10 +265,10 @@ class Tracks:
             row = fitting(new.row, _ONCE_MAX * self._settings.window_samples)
             least = self._settings.window_samples
             track.window.add(row, least)
-            group.window.add(track.name, row, group.devices)
+            group.window.add(track.name, row, group.speaking)
             track.is_changed = group.is_changed = True
         if new.audits or new.escalated_answered:
-            group.audits.add(track.name, new, group.devices)
+            group.audits.add(track.name, new, group.speaking)
             group.is_audited = True
         group.heard_at = now
 

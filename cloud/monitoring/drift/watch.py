@@ -112,7 +112,7 @@ class Watch:
         if not changed:
             return []
         found = evidence.of_groups(
-            reference, changed, self._settings, len(self.tracks.groups)
+            reference, changed, self._settings, len(self.tracks.groups), self.board.watches_group
         )  # fmt: skip
         moved = []
         for group, seen in zip(changed, found, strict=True):

@@ -95,6 +95,60 @@ def test_devices_that_were_named_one_by_one_are_named_as_a_group_once_it_is():
     ]
 
 
+@pytest.mark.parametrize("devices", [3, 4, 6])
+def test_one_device_that_drifts_still_keeps_up_no_group_s_alarm_and_is_named_itself(devices):
+    field = Field({"lyon": devices})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    assert field.on() == {("input", "group", "lyon")}
+    field.turns(20, shifts={"lyon-0": FAR})
+    assert field.on() == {("input", "device", "lyon-0")}
+
+
+def test_one_blind_device_keeps_up_no_group_s_alarm():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    for _ in range(6):
+        for one in field.devices["lyon"]:
+            one.sees(0, missing=10)
+        field.turn(30)
+    assert field.on() == {("missing", "group", "lyon")}
+    for _ in range(20):
+        field.devices["lyon"][0].sees(0, missing=10)
+        field.turn(30)
+    assert field.on() == {("missing", "device", "lyon-0")}
+
+
+@pytest.mark.parametrize("dead", [1, 2, 4])
+def test_what_dead_devices_said_keeps_up_no_alarm_of_a_group_that_speaks(dead):
+    field = Field({"lyon": 6})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    del field.devices["lyon"][:dead]
+    field.turns(20)
+    assert ("input", "group", "lyon") not in field.on()
+
+
+def test_the_devices_that_speak_are_a_group_by_themselves():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    del field.devices["lyon"][:4]
+    field.turns(15)
+    field.turns(6, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
+
+
+def test_a_device_that_is_the_only_one_to_speak_says_whether_it_is_over():
+    field = Field({"lyon": 2})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    del field.devices["lyon"][:1]
+    field.turns(20, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
+    field.turns(20)
+    assert field.on() == {("stale", "group", "lyon")}
+
+
 def swapped(field, group, version):
     for one in field.devices[group]:
         one.swaps(version)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 from cloud.monitoring.drift import alarms, opened
 from cloud.monitoring.drift.alarms import Gauge, Reading, Turn
+from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.documents import Alarm, Kind, Scope
-from cloud.monitoring.drift.evidence import KINDS
 from cloud.monitoring.drift.opened import Closed, Opened
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks

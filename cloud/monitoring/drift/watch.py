@@ -19,9 +19,10 @@ from cloud.monitoring.drift import evidence, opened
 from cloud.monitoring.drift.accuracy import Strata, estimate
 from cloud.monitoring.drift.alarms import Reading, spent
 from cloud.monitoring.drift.board import Board, Change, scope_of
+from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.cause import Circumstances
 from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
-from cloud.monitoring.drift.evidence import KINDS, Evidence
+from cloud.monitoring.drift.evidence import Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.tracks import DeviceTrack, Found, GroupTrack, Of, Tracks
@@ -138,7 +139,7 @@ class Watch:
         scope = scope_of("fleet", FLEET, (reference.model, reference.version))
         for kind in KINDS:
             at = Circumstances(
-                len(seen.drifting), seen.members,
+                len(seen.members.that_drift(kind)), seen.members.count,
                 was_clean=any(kind in one.found.at_peace for one, _ in every),
                 other_is_clean=seen.readings[kind].is_over
                 and any(self._other_is_clean(one, kind) for one, _ in every),
@@ -266,7 +267,7 @@ class Watch:
     def _cause(self, group: GroupTrack, kind: Kind, seen: Evidence) -> Cause:
         return causes.of_many(
             Circumstances(
-                len(seen.drifting), seen.members, was_clean=kind in group.found.at_peace,
+                len(seen.members.that_drift(kind)), seen.members.count, was_clean=kind in group.found.at_peace,
                 other_is_clean=self._other_is_clean(group, kind),
             )
         )  # fmt: skip

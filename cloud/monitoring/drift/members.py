@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloud.monitoring.drift.bounds import Floats, bound, missing_share, weights
-from cloud.monitoring.drift.distance import Distances, binomial_chance, chance, distances
+from cloud.monitoring.drift.distance import Distances, binomial_chance, chance, distances, leaning
 from cloud.monitoring.drift.documents import Kind
 from cloud.monitoring.drift.reference import LOOKED, MISSING, Reference
 from cloud.monitoring.drift.settings import DriftSettings
@@ -26,6 +26,9 @@ class Members:
     """That could be looked at."""
     drifting: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
     """Their names, in order."""
+    together: frozenset[Kind] = frozenset()
+    """Kinds in which what is left drifts still without almost half of the devices, those that drift
+    most: of many slow ones none has samples enough to be looked at by itself."""
 
     def that_drift(self, kind: Kind) -> tuple[str, ...]:
         return self.drifting.get(kind, ())
@@ -47,7 +50,11 @@ def of_group(
         ))
         for kind, features in over.items()
     }  # fmt: skip
-    return Members(len(places), drifting)
+    together = frozenset(
+        kind for kind, features in over.items()
+        if _together(reference, parts, kind, features, settings)
+    )  # fmt: skip
+    return Members(len(places), drifting, together)
 
 
 def _counted(parts: Parts, settings: DriftSettings) -> NDArray[np.bool_]:
@@ -71,3 +78,23 @@ def _drifts(
         and chance(found.g[place, at], int(found.freedom[place, at])) < _PART_CHANCE
         for at, feature in enumerate(reference.features)
     )
+
+
+def _together(
+    reference: Reference, parts: Parts, kind: Kind, features: AbstractSet[str],
+    settings: DriftSettings,
+) -> bool:  # fmt: skip
+    """Each feature by itself, since a device may lead in one and not in another."""
+    count = len(parts.devices)
+    kept = count - max(1, -(-count // 2) - 1)
+    if kind is Kind.MISSING:
+        most = parts.rows[:, MISSING] - settings.missing_share * parts.rows[:, LOOKED]
+        leads = [most]
+    else:
+        leads = [leaning(one, parts.rows) for one in reference.features if one.name in features]
+    for lead in leads:
+        rest = parts.rows[np.argsort(lead, kind="stable")[:kept]].sum(axis=0)
+        found = distances(reference, rest[None])
+        if _drifts(reference, rest, found, 0, kind, features, settings):
+            return True
+    return False

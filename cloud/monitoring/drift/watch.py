@@ -265,10 +265,13 @@ class Watch:
             group.found.at_peace.add(kind)
 
     def _cause(self, group: GroupTrack, kind: Kind, seen: Evidence) -> Cause:
+        members = seen.members
         return causes.of_many(
             Circumstances(
-                len(seen.members.that_drift(kind)), seen.members.count, was_clean=kind in group.found.at_peace,
+                len(members.that_drift(kind)), members.count,
+                was_clean=kind in group.found.at_peace,
                 other_is_clean=self._other_is_clean(group, kind),
+                stands=group.devices > 1, together=kind in members.together,
             )
         )  # fmt: skip
 

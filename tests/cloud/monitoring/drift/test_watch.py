@@ -44,6 +44,37 @@ def test_a_group_that_drifts_is_named_within_200_of_its_samples_and_the_fleet_is
     assert field.on() == {("input", "group", "lyon")}
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("devices", [12, 15, 18, 60])
+def test_many_slow_devices_that_drift_together_are_the_scene(devices, seed):
+    field = Field({"lyon": devices}, seed=seed)
+    field.turns(12, 4)
+    (alarm, *_) = opened(field.turns(20, 2, shifts={"lyon": FAR}))
+    assert (alarm.scope.kind, alarm.cause) == ("group", Cause.SCENE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("devices", "drift"), [(12, 4), (15, 5), (18, 6)])
+def test_some_of_many_slow_devices_are_neither_the_scene_nor_a_sensor(devices, drift, seed):
+    field = Field({"lyon": devices}, seed=seed)
+    field.turns(12, 4)
+    drifting = {f"lyon-{at}": FAR for at in range(drift)}
+    (alarm, *_) = opened(field.turns(20, 2, shifts=drifting))
+    assert (alarm.scope.kind, alarm.cause) == ("group", Cause.UNKNOWN)
+
+
+def test_many_slow_devices_that_are_blind_together_are_the_scene():
+    field = Field({"lyon": 18})
+    field.turns(12, 4)
+    changes = []
+    for turn in range(8):
+        for at, one in enumerate(field.devices["lyon"]):
+            one.sees(0, missing=int((turn + at) % 3 == 0))
+        changes += field.turn(2)
+    (alarm, *_) = opened(changes)
+    assert (alarm.kind, alarm.scope.kind, alarm.cause) == (Kind.MISSING, "group", Cause.SCENE)
+
+
 def test_a_device_alone_is_named_alone_and_its_sensor_suspected():
     field = Field(SITES)
     field.turns(10)

@@ -151,13 +151,29 @@ class Board:
             ):  # fmt: skip
                 self.close(key, "nothing was heard of it any more", now, changes)
         self._left.clear()
-        for kind, scope in [key for key in self._gauges if key not in self.alarms]:
-            device = self._tracks.devices.get(scope.name)
-            if scope.kind == "device" and (
-                device is None or device.of != (scope.model, scope.version)
-            ):
-                del self._gauges[kind, scope]
+        self.drop_idle()
         self._watched = {scope.name for _, scope in self._gauges if scope.kind == "device"}
+
+    def drop_idle(self) -> None:
+        """What is about to be an alarm by windows that are gone, or have begun anew since: nothing comes
+        of it any more, and a group's would hold back those of its devices.
+        """
+        for key in [key for key in self._gauges if key not in self.alarms]:
+            if not self._is_looked_at(*key):
+                del self._gauges[key]
+
+    def _is_looked_at(self, kind: Kind, scope: Scope) -> bool:
+        of = (scope.model, scope.version)
+        if scope.kind == "device":
+            device = self._tracks.devices.get(scope.name)
+            return device is not None and device.of == of and not device.window.is_empty
+        groups = [
+            one for one in self._tracks.of_version(of)
+            if one.devices > 0 and (one.seen is not None or kind not in KINDS)
+        ]  # fmt: skip
+        if scope.kind == "fleet":
+            return len(groups) > 1
+        return any(one.name == scope.name for one in groups)
 
     def _is_no_fleet(self, of: Of, now: float) -> bool:
         """Soon after a start most groups have not been heard yet."""

@@ -49,6 +49,7 @@ class Watch:
 
     def know(self, reference: Reference) -> None:
         self.tracks.know(reference)
+        self.board.drop_idle()
 
     def feed(self, device: str, group: str, telemetry: Telemetry, now: float) -> None:
         """A report of a device that the fleet knows, and its group."""
@@ -117,9 +118,8 @@ class Watch:
         )  # fmt: skip
         moved = []
         for group, seen in zip(changed, found, strict=True):
-            group.is_changed = False
+            group.is_changed, group.seen = False, seen
             if seen is not None:
-                group.seen = seen
                 moved.append((group, seen))
         return moved
 

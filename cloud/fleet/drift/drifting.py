@@ -7,10 +7,11 @@ from what devices say next.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from cloud.fleet.drift.keeping import DriftKeeping
+from cloud.fleet.drift.pending import Pending, Waiting
 from cloud.fleet.drift.references import References
 from cloud.fleet.metrics import FleetMetrics
 from cloud.monitoring.drift.board import Change
@@ -53,8 +54,7 @@ class Drifting:
         self._keeping, self._references, self._settings = keeping, references, settings
         self._metrics, self._wrote, self._now = metrics, wrote, now
         self._watch: Watch | None = None
-        self._pending: dict[str, Telemetry] = {}
-        """The newest report of each device, which has all those of its tally before it in it."""
+        self._pending = Pending(settings.pending_max)
         self._unsaved: list[Change] = []
         self._kept_at = self._compared_at = 0.0
         self._turn = asyncio.Lock()
@@ -65,17 +65,9 @@ class Drifting:
 
     def feed(self, reports: Iterable[tuple[str, Telemetry]]) -> None:
         """Of devices that the fleet knows; counted at the next look."""
-        for device, telemetry in reports:
-            if device not in self._pending and len(self._pending) >= self._settings.pending_max:
-                self._metrics.drift_doubts.labels("no_turn").inc()
-                continue
-            self._replace(device, telemetry)
-
-    def _replace(self, device: str, telemetry: Telemetry) -> None:
-        before = self._pending.get(device)
-        if before is not None and _tally_of(before) != _tally_of(telemetry):
-            self._metrics.drift_doubts.labels("no_turn").inc()
-        self._pending[device] = telemetry
+        now = self._now()
+        lost = sum(not self._pending.add(Waiting(*one, now)) for one in reports)
+        self._metrics.drift_doubts.labels("no_turn").inc(lost)
 
     def drain(self) -> None:
         """`run` ends after a last look."""
@@ -133,7 +125,7 @@ class Drifting:
             pass
 
     async def _look(self) -> None:
-        reports, self._pending = self._pending, {}
+        reports = self._pending.take()
         began = time.monotonic()
         try:
             async with self._turn:
@@ -141,9 +133,8 @@ class Drifting:
         except Unavailable as error:
             if self._said.admits("store", began) is not None:
                 log.warning("store_away", extra={"why": str(error)})
-            newer, self._pending = self._pending, reports
-            for device, telemetry in newer.items():
-                self._replace(device, telemetry)
+            lost = self._pending.put_back(reports)
+            self._metrics.drift_doubts.labels("no_turn").inc(lost)
             return
         self._metrics.drift_look_seconds.observe(time.monotonic() - began)
         self._count()
@@ -157,13 +148,13 @@ class Drifting:
         if changes:
             self._wrote()
 
-    def _turned(self, reports: Mapping[str, Telemetry], now: float) -> list[Change]:
+    def _turned(self, reports: Sequence[Waiting], now: float) -> list[Change]:
         """On a thread. What could not be stored is stored with the next turn."""
         watch = self._opened(now)
-        groups = self._keeping.groups_of(reports)
-        for device, telemetry in reports.items():
-            if (group := groups.get(device)) is not None:
-                watch.feed(device, group, telemetry, now)
+        groups = self._keeping.groups_of({one.device for one in reports})
+        for one in reports:
+            if (group := groups.get(one.device)) is not None:
+                watch.feed(one.device, group, one.report, one.at)
         if now - self._compared_at >= _COMPARE_S:
             self._compare(watch)
             self._compared_at = now
@@ -234,8 +225,3 @@ class Drifting:
         for device in tracks.other_schema:
             if self._said.admits(f"schema {device}", time.monotonic()) is not None:
                 log.warning("sketch_of_another_schema", extra={"device": device})
-
-
-def _tally_of(report: Telemetry) -> tuple[str, int]:
-    """Counters begin anew with each."""
-    return report.boot, report.tally.started

@@ -266,29 +266,81 @@ def test_reports_that_have_no_place_to_wait_are_counted(tmp_path):
     region.database.close()
 
 
+def samples(region):
+    """In the windows of all groups."""
+    groups = region.drifting._watch.tracks.groups.values()
+    return sum(one.window.parts(one.devices).samples for one in groups)
+
+
+def lost(region):
+    reason = {"reason": "no_turn"}
+    return region.counts.get_sample_value("hybridge_fleet_drift_doubts_total", reason) or 0
+
+
 @pytest.mark.parametrize("begins_anew", ["restarts", "swaps"])
-def test_a_life_that_ends_while_the_store_is_away_is_counted(region, begins_anew):
-    def lost():
-        reason = {"reason": "no_turn"}
-        return region.counts.get_sample_value("hybridge_fleet_drift_doubts_total", reason)
+def test_a_life_that_ends_while_the_store_is_away_is_counted(tmp_path, begins_anew):
+    region = Region(tmp_path, DriftSettings(window_samples=2000))
 
     async def go():
         await region.turns(2)
         keeping = region.drifting._keeping
         groups_of, keeping.groups_of = keeping.groups_of, lambda _: _away()
         await region.turns(2)
-        assert lost() in {None, 0}  # the newest report has the ones before it in it
         getattr(region.devices[0], begins_anew)(*("1.1.0",) * (begins_anew == "swaps"))
         await region.turn()
-        assert lost() == 1
         keeping.groups_of = groups_of
-        await region.turn()
-        assert lost() == 1
+        await region.turns(2)  # a version's reference is asked for when it is first named
+        assert samples(region) == 7 * 4 * 60
+        assert lost(region) == 0
 
     def _away():
         raise Unavailable("the disk is full")
 
     asyncio.run(go())
+    region.database.close()
+
+
+def test_lives_that_end_within_one_look_are_counted(tmp_path):
+    region = Region(tmp_path, DriftSettings(window_samples=2000))
+
+    async def go():
+        await region.turns(2)
+        for one in region.devices:
+            for seen in (60, 20):
+                one.sees(seen)
+                region.drifting.feed([(one.name, one.report())])
+            one.restarts()
+        await region.turn()
+        assert samples(region) == 4 * (2 * 60 + 80 + 60)
+        assert lost(region) == 0
+
+    asyncio.run(go())
+    region.database.close()
+
+
+def test_what_a_device_can_have_done_is_judged_by_when_its_report_came(tmp_path):
+    region = Region(tmp_path, DriftSettings(window_samples=5000))
+
+    async def go():
+        await region.turns(2)
+        keeping = region.drifting._keeping
+        groups_of, keeping.groups_of = keeping.groups_of, lambda _: _away()
+        (device, *_) = region.devices
+        device.restarts()
+        for _ in range(100):
+            await region.turn()
+        device.restarts()
+        for _ in range(100):
+            await region.turn()
+        keeping.groups_of = groups_of
+        await region.turn()
+        assert region.drifting._watch.tracks.doubts["too_many"] == 0
+
+    def _away():
+        raise Unavailable("the disk is full")
+
+    asyncio.run(go())
+    region.database.close()
 
 
 def test_a_registry_that_is_away_is_asked_again(region):
@@ -323,7 +375,7 @@ def test_drained_it_looks_once_more_and_ends(region):
         region.drifting.drain()
         async with asyncio.timeout(20):
             await running
-        assert region.drifting._pending == {}
+        assert len(region.drifting._pending) == 0
 
     asyncio.run(go())
 

@@ -20,7 +20,7 @@ from cloud.monitoring.drift.opened import Opened
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.states import ScopeKind, page
-from cloud.monitoring.drift.tracks import Of
+from cloud.monitoring.drift.track import Of
 from cloud.monitoring.drift.watch import Watch
 from shared.errors import HybridgeError, Malformed, Unavailable
 from shared.fleet.telemetry import Telemetry

@@ -8,7 +8,8 @@ from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.documents import Alarm, Kind, Scope
 from cloud.monitoring.drift.opened import Closed, Opened
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
+from cloud.monitoring.drift.track import DeviceTrack, GroupTrack, Of
+from cloud.monitoring.drift.tracks import Tracks
 from cloud.monitoring.drift.unheard import Unheard
 
 Change = Opened | Closed

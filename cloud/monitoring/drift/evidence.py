@@ -18,7 +18,7 @@ from cloud.monitoring.drift.documents import FeatureDrift, Kind
 from cloud.monitoring.drift.members import Members
 from cloud.monitoring.drift.reference import LOOKED, MISSING, SAMPLES, Feature, Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack
+from cloud.monitoring.drift.track import DeviceTrack, GroupTrack
 from cloud.monitoring.drift.window import Parts
 
 _AT_ONCE: Final = 2_000

@@ -19,7 +19,7 @@ from cloud.monitoring.drift.reference import (
     SAMPLES,
     Reference,
 )
-from cloud.monitoring.drift.tracks import GroupTrack, Of
+from cloud.monitoring.drift.track import GroupTrack, Of
 from cloud.monitoring.drift.watch import FLEET, Watch
 
 ScopeKind = Literal["device", "group", "fleet"]

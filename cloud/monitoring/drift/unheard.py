@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from cloud.monitoring.drift.documents import Alarm, Kind
-from cloud.monitoring.drift.tracks import Of
+from cloud.monitoring.drift.track import Of
 
 At = tuple[str, Of]
 """A group and its version."""

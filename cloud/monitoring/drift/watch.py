@@ -25,7 +25,8 @@ from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
 from cloud.monitoring.drift.evidence import Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, Found, GroupTrack, Of, Tracks
+from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of
+from cloud.monitoring.drift.tracks import Tracks
 from shared.fleet.telemetry import Telemetry
 
 FLEET = "fleet"

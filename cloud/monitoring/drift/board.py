@@ -1,6 +1,7 @@
 """Which alarms are on: opened, closed, and closed where another one has taken them over. Pure."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from cloud.monitoring.drift import alarms, opened
 from cloud.monitoring.drift.alarms import Gauge, Reading, Turn
@@ -12,6 +13,8 @@ from cloud.monitoring.drift.track import DeviceTrack, GroupTrack, Of
 from cloud.monitoring.drift.tracks import Tracks
 from cloud.monitoring.drift.unheard import Unheard
 
+FLEET: Final = "fleet"
+"""Name of its scope."""
 Change = Opened | Closed
 Key = tuple[Kind, Scope]
 

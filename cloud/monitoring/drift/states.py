@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cloud.monitoring.drift import evidence
 from cloud.monitoring.drift.accuracy import Strata, estimate
-from cloud.monitoring.drift.board import scope_of
+from cloud.monitoring.drift.board import FLEET, scope_of
 from cloud.monitoring.drift.documents import ScopeState
 from cloud.monitoring.drift.reference import (
     ESCALATED,
@@ -20,7 +20,7 @@ from cloud.monitoring.drift.reference import (
     Reference,
 )
 from cloud.monitoring.drift.track import GroupTrack, Of
-from cloud.monitoring.drift.watch import FLEET, Watch
+from cloud.monitoring.drift.watch import Watch
 
 ScopeKind = Literal["device", "group", "fleet"]
 _ORDER: Final[tuple[ScopeKind, ...]] = ("fleet", "group", "device")

@@ -10,15 +10,15 @@ Not thread-safe. Alarms outlive it (`to_record`); windows fill again from what d
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from statistics import NormalDist
 
 from cloud.monitoring.drift import cause as causes
-from cloud.monitoring.drift import evidence, opened
+from cloud.monitoring.drift import evidence, opened, silence
 from cloud.monitoring.drift.accuracy import Strata, estimate
 from cloud.monitoring.drift.alarms import Reading, spent
-from cloud.monitoring.drift.board import Board, Change, scope_of
+from cloud.monitoring.drift.board import FLEET, Board, Change, scope_of
 from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.cause import Circumstances
 from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
@@ -28,8 +28,6 @@ from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of
 from cloud.monitoring.drift.tracks import Tracks
 from shared.fleet.telemetry import Telemetry
-
-FLEET = "fleet"
 
 
 class Watch:
@@ -78,7 +76,7 @@ class Watch:
                 self._judge_group(group, seen, now, changes)
             self._look_at_devices(reference, now, changes)
             self._look_at_accuracy(reference, groups, now, changes)
-        self._look_at_silence(now, changes)
+        silence.look(self.tracks, self.board, self._settings, now, changes)
         self.tracks.drop_empty(now)
         self.board.tidy(now, changes)
         return changes
@@ -222,41 +220,6 @@ class Watch:
 
     def _accuracy(self, total: Strata, reference: Reference) -> Accuracy | None:
         return estimate(total, reference.expected_accuracy)
-
-    def _look_at_silence(self, now: float, changes: list[Change]) -> None:
-        silent = self.tracks.silent(now)
-        self.board.unheard.look(self.tracks.devices, now, self._settings.forget_s)
-        unheard = self.board.unheard.counts
-        shares: dict[Of, list[float]] = {}
-        for key in {**self.tracks.groups, **unheard}:
-            scope = scope_of("group", *key)
-            names, waits = silent.get(key, []), unheard.get(key, 0.0)
-            devices = waits + (self.tracks.groups[key].devices if key in self.tracks.groups else 0)
-            share = (len(names) + waits) / max(1.0, devices)
-            if devices > 0:
-                shares.setdefault(key[1], []).append(share)
-            if not names and not self.board.watches(Kind.STALE, scope):
-                continue
-            cause = Cause.SENSOR if len(names) == 1 < devices else (
-                Cause.SCENE if share >= 0.5 else Cause.UNKNOWN
-            )  # fmt: skip
-            make = partial(opened.by_silence, scope, names, cause, now)
-            self.board.step(Kind.STALE, scope, self._silence([share], 0), make, now, changes)
-        for of, found in shares.items():
-            scope = scope_of("fleet", FLEET, of)
-            if len(found) < 2 or not (any(found) or self.board.watches(Kind.STALE, scope)):
-                continue
-            names = [name for key, some in silent.items() if key[1] == of for name in some]
-            make = partial(opened.by_silence, scope, names, Cause.UNKNOWN, now)
-            reading = self._silence(found, self._settings.drifting_share * len(found))
-            self.board.step(Kind.STALE, scope, reading, make, now, changes)
-
-    def _silence(self, shares: Sequence[float], most: float) -> Reading:
-        """`shares` of groups' devices are silent; it is too many where they are in over `most` of them."""
-        limit = self._settings.silent_share
-        is_over = sum(share >= limit for share in shares) > most
-        rest = sum(share >= self._settings.gone_share * limit for share in shares)
-        return Reading(is_over, is_over, is_gone=rest <= most)
 
     def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
         if reading.is_over:

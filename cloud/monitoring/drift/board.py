@@ -180,11 +180,13 @@ class Board:
         return any(one.name == scope.name for one in groups)
 
     def _is_no_fleet(self, of: Of, now: float) -> bool:
-        """Soon after a start most groups have not been heard yet."""
         running = {one.name for one in self._tracks.of_version(of) if one.devices > 0}
         running.update(name for name, its in self.unheard.counts if its == of)
-        began = now if self._since is None else self._since
-        return not running or (len(running) == 1 and now - began > self._settings.silent_s_min)
+        return not running or (len(running) == 1 and not self.is_new(now))
+
+    def is_new(self, now: float) -> bool:
+        """Soon after a start most groups have not been heard yet."""
+        return self._since is None or now - self._since <= self._settings.silent_s_min
 
 
 def scope_of(kind: str, name: str, of: Of) -> Scope:

@@ -41,6 +41,8 @@ def look(
         names = [name for key, some in silent.items() if key[1] == of for name in some]
         make = partial(opened.by_silence, scope, names, Cause.UNKNOWN, now)
         reading = _reading(settings, found, settings.drifting_share * len(found))
+        if board.is_new(now):  # most groups have not been heard yet
+            reading = Reading(is_gone=reading.is_gone)
         board.step(Kind.STALE, scope, reading, make, now, changes)
 
 

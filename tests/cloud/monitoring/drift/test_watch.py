@@ -534,6 +534,22 @@ def test_after_a_restart_silent_groups_are_silent_still_for_the_fleet():
     assert field.on() == set()
 
 
+def test_after_a_restart_the_fleet_is_not_silent_because_its_groups_were_not_heard_yet():
+    field = Field(dict.fromkeys(("lyon", "nice", "paris", "metz", "brest"), 2))
+    field.turns(10)
+    for group in ("lyon", "nice"):
+        field.devices.pop(group)
+    field.turns(20)
+    on = field.on()
+    restarted(field)
+    assert field.watch.look(field.now) == []
+    assert field.turns(40) == []
+    assert field.on() == on == {("stale", "group", "lyon"), ("stale", "group", "nice")}
+    field.devices.pop("metz")
+    field.turns(20)
+    assert ("stale", "fleet", "fleet") in field.on()
+
+
 def test_what_a_group_was_at_peace_with_outlives_a_restart():
     field = Field(SITES)
     field.turns(10)

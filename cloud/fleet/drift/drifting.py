@@ -7,10 +7,11 @@ from what devices say next.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from cloud.fleet.drift.keeping import DriftKeeping
+from cloud.fleet.drift.pending import Pending, Waiting
 from cloud.fleet.drift.references import References
 from cloud.fleet.metrics import FleetMetrics
 from cloud.monitoring.drift.board import Change
@@ -19,7 +20,7 @@ from cloud.monitoring.drift.opened import Opened
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.states import ScopeKind, page
-from cloud.monitoring.drift.tracks import Of
+from cloud.monitoring.drift.track import Of
 from cloud.monitoring.drift.watch import Watch
 from shared.errors import HybridgeError, Malformed, Unavailable
 from shared.fleet.telemetry import Telemetry
@@ -53,8 +54,7 @@ class Drifting:
         self._keeping, self._references, self._settings = keeping, references, settings
         self._metrics, self._wrote, self._now = metrics, wrote, now
         self._watch: Watch | None = None
-        self._pending: dict[str, Telemetry] = {}
-        """The newest report of each device, which has all those of its tally before it in it."""
+        self._pending = Pending(settings.pending_max)
         self._unsaved: list[Change] = []
         self._kept_at = self._compared_at = 0.0
         self._turn = asyncio.Lock()
@@ -65,17 +65,9 @@ class Drifting:
 
     def feed(self, reports: Iterable[tuple[str, Telemetry]]) -> None:
         """Of devices that the fleet knows; counted at the next look."""
-        for device, telemetry in reports:
-            if device not in self._pending and len(self._pending) >= self._settings.pending_max:
-                self._metrics.drift_doubts.labels("no_turn").inc()
-                continue
-            self._replace(device, telemetry)
-
-    def _replace(self, device: str, telemetry: Telemetry) -> None:
-        before = self._pending.get(device)
-        if before is not None and _tally_of(before) != _tally_of(telemetry):
-            self._metrics.drift_doubts.labels("no_turn").inc()
-        self._pending[device] = telemetry
+        now = self._now()
+        lost = sum(not self._pending.add(Waiting(*one, now)) for one in reports)
+        self._metrics.drift_doubts.labels("no_turn").inc(lost)
 
     def drain(self) -> None:
         """`run` ends after a last look."""
@@ -133,7 +125,7 @@ class Drifting:
             pass
 
     async def _look(self) -> None:
-        reports, self._pending = self._pending, {}
+        reports = self._pending.take()
         began = time.monotonic()
         try:
             async with self._turn:
@@ -141,9 +133,8 @@ class Drifting:
         except Unavailable as error:
             if self._said.admits("store", began) is not None:
                 log.warning("store_away", extra={"why": str(error)})
-            newer, self._pending = self._pending, reports
-            for device, telemetry in newer.items():
-                self._replace(device, telemetry)
+            lost = self._pending.put_back(reports)
+            self._metrics.drift_doubts.labels("no_turn").inc(lost)
             return
         self._metrics.drift_look_seconds.observe(time.monotonic() - began)
         self._count()
@@ -157,24 +148,24 @@ class Drifting:
         if changes:
             self._wrote()
 
-    def _turned(self, reports: Mapping[str, Telemetry], now: float) -> list[Change]:
+    def _turned(self, reports: Sequence[Waiting], now: float) -> list[Change]:
         """On a thread. What could not be stored is stored with the next turn."""
-        watch = self._opened()
-        groups = self._keeping.groups_of(reports)
-        for device, telemetry in reports.items():
-            if (group := groups.get(device)) is not None:
-                watch.feed(device, group, telemetry, now)
+        watch = self._opened(now)
+        groups = self._keeping.groups_of({one.device for one in reports})
+        for one in reports:
+            if (group := groups.get(one.device)) is not None:
+                watch.feed(one.device, group, one.report, one.at)
         if now - self._compared_at >= _COMPARE_S:
             self._compare(watch)
             self._compared_at = now
         self._unsaved += watch.look(now)
         changes = self._unsaved
-        if changes or now - self._kept_at >= _KEEP_S:
+        if changes or now - self._kept_at >= _KEEP_S or self._drained.is_set():
             self._keeping.apply(changes, watch.to_record(), now, self._settings.alarms_kept)
             self._unsaved, self._kept_at = [], now
         return changes
 
-    def _opened(self) -> Watch:
+    def _opened(self, now: float) -> Watch:
         """The watch, from what the store has of the one before it."""
         if self._watch is not None:
             return self._watch
@@ -185,16 +176,16 @@ class Drifting:
         except (ValueError, KeyError, TypeError) as error:
             log.warning("drift_record_unreadable", extra={"why": str(error)[:200]})
         watch.board.replace(kept.alarms)  # the table is what people see
-        self._watch = watch
+        self._watch, self._kept_at = watch, now
         return watch
 
     def _compare(self, watch: Watch) -> None:
         """Devices that have left the fleet are watched no more; some are in another group."""
-        watched = list(watch.tracks.devices)
+        watched = [*{**watch.tracks.devices, **dict.fromkeys(watch.board.unheard.devices)}]
         groups = self._keeping.groups_of(watched)
         watch.forget(device for device in watched if device not in groups)
         for device, group in groups.items():
-            watch.tracks.move(device, group)
+            watch.move(device, group)
 
     async def _ask(self) -> None:
         """The registry, for references of versions that devices have named. A version that it did not
@@ -234,8 +225,3 @@ class Drifting:
         for device in tracks.other_schema:
             if self._said.admits(f"schema {device}", time.monotonic()) is not None:
                 log.warning("sketch_of_another_schema", extra={"device": device})
-
-
-def _tally_of(report: Telemetry) -> tuple[str, int]:
-    """Counters begin anew with each."""
-    return report.boot, report.tally.started

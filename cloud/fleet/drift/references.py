@@ -9,7 +9,7 @@ from typing import Final
 
 from cloud.fleet.settings import RegistryAsk
 from cloud.monitoring.drift.reference import Reference, of_manifest, without
-from cloud.monitoring.drift.tracks import Of
+from cloud.monitoring.drift.track import Of
 from cloud.registry.client.client import RegistryClient
 from cloud.registry.client.credentials import credentials
 from cloud.registry.client.fetch import fetch_manifest

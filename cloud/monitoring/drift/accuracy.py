@@ -19,12 +19,12 @@ from shared.fleet.telemetry import STRATA_MAX
 Z_95: Final = 1.959963984540054
 SLICES: Final = 4
 PARTS: Final = 5
+"""One device has at most a fifth of what is kept, where the group has so many devices."""
 _TIMES: Final = 3.0
 _SAMPLES_MIN: Final = 500.0
 """A device counts three times the samples of the others on average, or 500: an audit of one that says
 it had a million would weigh as much as all of theirs.
 """
-"""One device has at most a fifth of a slice's audits, where the group has so many devices."""
 
 
 @dataclass(slots=True)
@@ -39,22 +39,24 @@ class Strata:
     def audits(self) -> float:
         return sum(one[1] for one in self.confident.values())
 
-    def add(
-        self, audits: Iterable[Audits], escalated: Sequence[float], weight: float = 1.0
-    ) -> None:
+    @property
+    def samples(self) -> float:
+        return sum(one[0] for one in self.confident.values()) + self.escalated[0]
+
+    def add(self, audits: Iterable[Audits], escalated: Sequence[float]) -> None:
         for one in audits:
             share = self._room_for(one.share)
             now = self.confident.get(share, (0.0, 0.0, 0.0))
             new = (one.confident, one.answered, one.disagreed)
-            self.confident[share] = _plus(now, new, weight)
-        self.escalated = _plus(self.escalated, escalated, weight)
+            self.confident[share] = _plus(now, new, 1.0)
+        self.escalated = _plus(self.escalated, escalated, 1.0)
 
-    def merge(self, other: "Strata") -> None:
+    def merge(self, other: "Strata", weight: float = 1.0) -> None:
         for share, (confident, answered, disagreed) in other.confident.items():
             at = self._room_for(share)
             now = self.confident.get(at, (0.0, 0.0, 0.0))
-            self.confident[at] = _plus(now, (confident, answered, disagreed), 1.0)
-        self.escalated = _plus(self.escalated, other.escalated, 1.0)
+            self.confident[at] = _plus(now, (confident, answered, disagreed), weight)
+        self.escalated = _plus(self.escalated, other.escalated, weight)
 
     def _room_for(self, share: float) -> float:
         """Itself, or the nearest one where there are as many as there may be."""
@@ -63,53 +65,108 @@ class Strata:
         return min(sorted(self.confident), key=lambda one: abs(one - share))
 
 
-class AuditWindow:
-    """A group's newest audits, in slices."""
+@dataclass(slots=True)
+class _Slice:
+    device: str
+    strata: Strata = field(default_factory=Strata)
 
-    __slots__ = ("_by_device", "_kept", "_samples", "_slices")
+
+class AuditWindow:
+    """The newest audits of a group's devices, of which none has more than its part: as `GroupWindow`,
+    who floods replaces nothing but its own, and who is slow or silent holds nobody up.
+
+    A device begins a slice after so many audits; whole slices leave, the oldest first. There are at
+    most as many as audits are kept, and one for each device.
+    """
+
+    __slots__ = ("_audits", "_by_device", "_devices", "_kept", "_next", "_slices")
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
-        self._slices: deque[Strata] = deque([Strata()], SLICES + 1)
-        self._by_device: dict[str, float] = {}
-        """Audits of each in the newest slice."""
-        self._samples: dict[str, float] = {}
-        """Samples of each, lately."""
+        self._slices: dict[int, _Slice] = {}
+        """The oldest first."""
+        self._by_device: dict[str, deque[int]] = {}
+        self._audits: dict[str, float] = {}
+        """Of each device."""
+        self._next = 0
+        self._devices = 1
 
     def add(self, device: str, new: Increment, devices: int) -> None:
-        most = self._kept / SLICES / max(1, min(devices, PARTS))
-        answered = sum(one.answered for one in new.audits)
-        room = max(0.0, most - self._by_device.get(device, 0.0))
-        share = min(1.0, room / answered) if answered else float(room > 0)
-        if devices > 1:
-            share *= self._believed(device, new)
-        if not share:
-            return
-        now = self._slices[-1]
+        """`devices`: how many of the group run the version."""
+        self._devices = devices
+        part = self._part()
+        strata = self._newest(device, part)
         escalated = (new.escalated, new.escalated_answered, new.escalated_disagreed)
-        now.add(new.audits, escalated, share)
-        self._by_device[device] = self._by_device.get(device, 0.0) + answered * share
-        if now.audits >= self._kept / SLICES:
-            self._slices.append(Strata())
-            self._by_device.clear()
-            self._samples = {one: n / 2 for one, n in self._samples.items() if n >= 2}
+        strata.add(new.audits, escalated)
+        answered = sum(one.answered for one in new.audits)
+        self._audits[device] = self._audits.get(device, 0.0) + answered
+        own = self._by_device[device]
+        while self._audits[device] - self._slices[own[0]].strata.audits >= part and len(own) > 1:
+            self._remove(own[0])
+        held = sum(min(one, part) for one in self._audits.values())
+        while len(self._slices) > 1:
+            oldest = next(iter(self._slices))
+            first = self._slices[oldest]
+            now = self._audits[first.device]
+            held += min(now - first.strata.audits, part) - min(now, part)
+            if held < self._kept:
+                return
+            self._remove(oldest)
 
-    def _believed(self, device: str, new: Increment) -> float:
-        """Share of its samples that counts: no more than some times what the others have."""
-        samples = sum(one.confident for one in new.audits) + new.escalated
-        own = self._samples.get(device, 0.0)
-        others = [n for one, n in self._samples.items() if one != device]
-        most = _TIMES * sum(others) / len(others) if others else 0.0
-        room = max(0.0, max(most, _SAMPLES_MIN) - own)
-        share = min(1.0, room / samples) if samples else 1.0
-        self._samples[device] = own + samples * share
-        return share
+    def forget(self, device: str) -> None:
+        for number in list(self._by_device.get(device, ())):
+            self._remove(number)
 
     def total(self) -> Strata:
+        """None has more than its part, nor more than a slice's part or the median device, whichever
+        is more; nor many times the samples of the others.
+        """
         found = Strata()
-        for one in self._slices:
-            found.merge(one)
+        by_device = {
+            device: [self._slices[number].strata for number in numbers]
+            for device, numbers in self._by_device.items()
+        }
+        shares = self._shares()
+        samples = {
+            device: shares[device] * sum(one.samples for one in slices)
+            for device, slices in by_device.items()
+        }
+        every = sum(samples.values())
+        for device, slices in by_device.items():
+            share, own = shares[device], samples[device]
+            if len(samples) > 1 and own:
+                others = (every - own) / (len(samples) - 1)
+                share *= min(1.0, max(_TIMES * others, _SAMPLES_MIN) / own)
+            for one in slices:
+                found.merge(one, share)
         return found
+
+    def _newest(self, device: str, part: float) -> Strata:
+        own = self._by_device.setdefault(device, deque())
+        if not own or self._slices[own[-1]].strata.audits >= part / SLICES:
+            self._slices[self._next] = _Slice(device)
+            own.append(self._next)
+            self._next += 1
+        return self._slices[own[-1]].strata
+
+    def _part(self) -> float:
+        """Of the audits that are kept, what one device may have."""
+        return self._kept / max(1, min(self._devices, PARTS))
+
+    def _shares(self) -> dict[str, float]:
+        """Share of each device's audits that counts."""
+        ordered, part = sorted(self._audits.values()), self._part()
+        middle = ordered[(len(ordered) - 1) // 2] if ordered else 0.0  # of two, the quieter one
+        most = part if len(ordered) == 1 else min(part, max(part / SLICES, middle))
+        return {device: min(1.0, most / max(n, 1.0)) for device, n in self._audits.items()}
+
+    def _remove(self, number: int) -> None:
+        gone = self._slices.pop(number)
+        own = self._by_device[gone.device]
+        own.remove(number)
+        self._audits[gone.device] -= gone.strata.audits
+        if not own:
+            del self._by_device[gone.device], self._audits[gone.device]
 
 
 def estimate(strata: Strata, expected: float | None = None, z: float = Z_95) -> Accuracy | None:

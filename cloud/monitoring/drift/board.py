@@ -1,14 +1,20 @@
 """Which alarms are on: opened, closed, and closed where another one has taken them over. Pure."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from cloud.monitoring.drift import alarms, opened
 from cloud.monitoring.drift.alarms import Gauge, Reading, Turn
+from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.documents import Alarm, Kind, Scope
 from cloud.monitoring.drift.opened import Closed, Opened
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
+from cloud.monitoring.drift.track import DeviceTrack, GroupTrack, Of
+from cloud.monitoring.drift.tracks import Tracks
+from cloud.monitoring.drift.unheard import Unheard
 
+FLEET: Final = "fleet"
+"""Name of its scope."""
 Change = Opened | Closed
 Key = tuple[Kind, Scope]
 
@@ -21,6 +27,7 @@ class Board:
         self.alarms: dict[Key, Alarm] = {}
         self.not_opened = 0
         """Alarms without room."""
+        self.unheard = Unheard()
         self._gauges: dict[Key, Gauge] = {}
         self._watched: set[str] = set()
         """Devices that have a gauge."""
@@ -35,20 +42,29 @@ class Board:
         """Anything of it."""
         return track.name in self._watched
 
+    def watches_group(self, track: GroupTrack) -> bool:
+        """An alarm of its windows is on."""
+        scope = scope_of("group", track.name, track.of)
+        return any((kind, scope) in self.alarms for kind in KINDS)
+
     def left(self, device: str) -> None:
         """It has left the fleet; `tidy` ends its alarms."""
         self._left.add(device)
+        self.unheard.left(device)
 
     def replace(self, alarms: Iterable[Alarm]) -> None:
         """These are on, and no others."""
         for key in self.alarms:
             self._gauges.pop(key, None)
         self.alarms.clear()
+        self.unheard.clear()
         self.restore(alarms)
 
     def restore(self, alarms: Iterable[Alarm]) -> None:
         """They are on since before: none of them opens twice."""
-        for alarm in alarms:
+        every = list(alarms)
+        self.unheard.restore(every)
+        for alarm in every:
             self.alarms[alarm.kind, alarm.scope] = alarm
             self._gauges[alarm.kind, alarm.scope] = Gauge(is_on=True)
             self._watched.add(alarm.scope.name)
@@ -83,6 +99,8 @@ class Board:
             changes.append(opened.closed(alarm, why, now))
             if key[1].kind == "group":  # its devices' windows are longer, and hold what is over
                 of = (key[1].model, key[1].version)
+                if key[0] is Kind.STALE:
+                    self.unheard.closed((key[1].name, of))
                 self._tracks.begin_devices_anew(of, key[1].name)
 
     def _subsume(self, alarm: Alarm, now: float, changes: list[Change]) -> None:
@@ -121,9 +139,12 @@ class Board:
             group = self._tracks.groups.get((scope.name, of)) if scope.kind == "group" else None
             device = self._tracks.devices.get(scope.name) if scope.kind == "device" else None
             groups = list(self._tracks.of_version(of)) if scope.kind == "fleet" else []
-            if groups and self._is_no_fleet(groups, now):
+            if groups and self._is_no_fleet(of, now):
                 self.close(key, "fewer than two groups run this version now", now, changes)
-            elif group is not None and group.devices <= 0:
+            elif (
+                group is not None and group.devices <= 0
+                and (scope.name, of) not in self.unheard.counts
+            ):  # fmt: skip
                 self.close(key, "no device of it runs this version any more", now, changes)
             elif device is not None and device.of != of:
                 self.close(key, "it runs another version", now, changes)
@@ -134,19 +155,38 @@ class Board:
             ):  # fmt: skip
                 self.close(key, "nothing was heard of it any more", now, changes)
         self._left.clear()
-        for kind, scope in [key for key in self._gauges if key not in self.alarms]:
-            device = self._tracks.devices.get(scope.name)
-            if scope.kind == "device" and (
-                device is None or device.of != (scope.model, scope.version)
-            ):
-                del self._gauges[kind, scope]
+        self.drop_idle()
         self._watched = {scope.name for _, scope in self._gauges if scope.kind == "device"}
 
-    def _is_no_fleet(self, groups: list[GroupTrack], now: float) -> bool:
+    def drop_idle(self) -> None:
+        """What is about to be an alarm by windows that are gone, or have begun anew since: nothing comes
+        of it any more, and a group's would hold back those of its devices.
+        """
+        for key in [key for key in self._gauges if key not in self.alarms]:
+            if not self._is_looked_at(*key):
+                del self._gauges[key]
+
+    def _is_looked_at(self, kind: Kind, scope: Scope) -> bool:
+        of = (scope.model, scope.version)
+        if scope.kind == "device":
+            device = self._tracks.devices.get(scope.name)
+            return device is not None and device.of == of and not device.window.is_empty
+        groups = [
+            one for one in self._tracks.of_version(of)
+            if one.devices > 0 and (one.seen is not None or kind not in KINDS)
+        ]  # fmt: skip
+        if scope.kind == "fleet":
+            return len(groups) > 1
+        return any(one.name == scope.name for one in groups)
+
+    def _is_no_fleet(self, of: Of, now: float) -> bool:
+        running = {one.name for one in self._tracks.of_version(of) if one.devices > 0}
+        running.update(name for name, its in self.unheard.counts if its == of)
+        return not running or (len(running) == 1 and not self.is_new(now))
+
+    def is_new(self, now: float) -> bool:
         """Soon after a start most groups have not been heard yet."""
-        running = sum(one.devices > 0 for one in groups)
-        began = now if self._since is None else self._since
-        return running == 0 or (running == 1 and now - began > self._settings.silent_s_min)
+        return self._since is None or now - self._since <= self._settings.silent_s_min
 
 
 def scope_of(kind: str, name: str, of: Of) -> Scope:

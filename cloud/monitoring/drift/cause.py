@@ -1,7 +1,8 @@
 """Where drift comes from, as far as counts can tell. Pure.
 
 One device of several alone: its sensor. Since a version came, and not with the one before: the
-model. A group together, with a version that it was at peace with: the scene. Otherwise nobody knows.
+model. A group together, with a version that it was at peace with: the scene. Otherwise nobody knows:
+what stands without any one device is no sensor, whichever of them can be named.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ class Circumstances:
     """The scope was looked at with this very version before, and did not drift."""
     other_is_clean: bool = False
     """With another version of the model, the scope does not drift, or did not when it was last seen."""
+    stands: bool = False
+    """It drifts without any one of its devices, too."""
+    together: bool = False
+    """It drifts without almost half of its devices, those that drift most, too."""
 
 
 def of_device(at: Circumstances) -> Cause:
@@ -37,8 +42,8 @@ def of_many(at: Circumstances) -> Cause:
     """Of a group or the fleet."""
     if at.other_is_clean and not at.was_clean:
         return Cause.MODEL
-    if at.devices > 1 and at.drifting <= 1:
-        return Cause.SENSOR if at.drifting else Cause.UNKNOWN
-    if at.devices > 1 and at.drifting >= _TOGETHER * at.devices:
+    if at.together or (at.devices > 1 and 1 < at.drifting >= _TOGETHER * at.devices):
         return Cause.SCENE
+    if at.devices > 1 and at.drifting == 1 and not at.stands:
+        return Cause.SENSOR
     return Cause.UNKNOWN

@@ -43,13 +43,29 @@ def distances(reference: Reference, rows: NDArray[np.floating]) -> Distances:
     return found
 
 
+def leaning(feature: Feature, rows: Floats) -> Floats:
+    """How much each of the windows [N, width] leans from the reference to what they are all together:
+    the logarithm of the likelihood ratio [N].
+    """
+    bins = np.add.reduceat(rows[:, feature.begin : feature.end], feature.pooled, axis=1)
+    p, q = _smoothed(feature, bins.sum(axis=0, keepdims=True))
+    return np.asarray(bins @ np.log(q[0] / p))
+
+
+def _smoothed(feature: Feature, observed: Floats) -> tuple[Floats, Floats]:
+    """Shares of the reference, and of windows by Jeffreys' half a sample a bin, spread as it is."""
+    n, m = observed.sum(axis=1, keepdims=True), feature.expected.sum()
+    bins = observed.shape[1]
+    smooth = 0.5 * bins
+    p = (feature.expected + 0.5) / (m + 0.5 * bins)
+    return p, (observed + smooth * p) / (n + smooth)
+
+
 def _feature(feature: Feature, observed: Floats, found: Distances, place: int) -> None:
     n, m = observed.sum(axis=1, keepdims=True), feature.expected.sum()
     bins = observed.shape[1]
     n_safe = np.maximum(n, 1.0)
-    smooth = 0.5 * bins  # Jeffreys' half a sample a bin, spread as the reference is
-    p = (feature.expected + 0.5) / (m + 0.5 * bins)
-    q = (observed + smooth * p) / (n + smooth)
+    p, q = _smoothed(feature, observed)
     psi = ((q - p) * np.log(q / p)).sum(axis=1) - (bins - 1) * (1 / n_safe[:, 0] + 1 / m)
     ks = np.abs(np.cumsum(observed / n_safe, axis=1) - np.cumsum(feature.expected / m)).max(axis=1)
     both = observed + feature.expected

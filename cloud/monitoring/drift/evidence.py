@@ -5,27 +5,24 @@ its sensor is broken or it lies, opens no group's alarm. The fleet drifts where 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloud.monitoring.drift import members
 from cloud.monitoring.drift.alarms import Reading, spent
+from cloud.monitoring.drift.bounds import KINDS, Floats, bound, kind_of, missing_share, weights
 from cloud.monitoring.drift.distance import Distances, binomial_chance, chance, distances
 from cloud.monitoring.drift.documents import FeatureDrift, Kind
+from cloud.monitoring.drift.members import Members
 from cloud.monitoring.drift.reference import LOOKED, MISSING, SAMPLES, Feature, Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack
+from cloud.monitoring.drift.track import DeviceTrack, GroupTrack
 from cloud.monitoring.drift.window import Parts
 
-Floats = NDArray[np.float64]
-_PART_MIN: Final = 10
-"""Samples of a device's part in a group's window, from which on it is looked at by itself."""
 _AT_ONCE: Final = 2_000
 """Devices whose windows are looked at together: 100,000 at once would take 300 MB."""
-_PART_CHANCE: Final = 1e-3
-KINDS: Final = (Kind.INPUT, Kind.ANSWER, Kind.MISSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +34,11 @@ class Evidence:
     features: tuple[FeatureDrift, ...]
     """Those that are over their bounds, the farthest first."""
     missing_share: float
-    drifting: tuple[str, ...] = ()
-    """For a group its devices, for the fleet its groups that drift."""
-    members: int = 1
-    """Of them that could be looked at."""
+    members: Members = field(default_factory=Members)
+    """For a group its devices, for the fleet its groups."""
 
     def features_of(self, kind: Kind) -> tuple[FeatureDrift, ...]:
         return tuple(one for one in self.features if kind_of(one.feature) is kind)
-
-
-def kind_of(feature: str) -> Kind:
-    return Kind.INPUT if feature.startswith("input_") else Kind.ANSWER
-
-
-def bound(feature: str, settings: DriftSettings) -> float:
-    """PSI from which on it counts as drift."""
-    if kind_of(feature) is Kind.INPUT:
-        return settings.input_psi
-    return settings.class_psi if feature == "predicted_class" else settings.confidence_psi
 
 
 def of_devices(
@@ -79,7 +63,7 @@ def _of_devices(
     limits = np.asarray([times * bound(one.name, settings) for one in reference.features])
     over = (found.psi >= limits).any(axis=1) if limits.size else np.zeros(len(rows), bool)
     over |= rows[:, MISSING] >= settings.missing_share * np.maximum(rows[:, LOOKED], 1.0)
-    counted = _weights(rows) >= settings.samples_min
+    counted = weights(rows) >= settings.samples_min
     for place in np.flatnonzero(counted).tolist():
         track = tracks[place]
         if over[place] or watched(track):
@@ -93,26 +77,32 @@ def _of_devices(
 
 
 def of_groups(
-    reference: Reference, tracks: Sequence[GroupTrack], settings: DriftSettings, scopes: int
-) -> list[Evidence | None]:
-    """None: too few samples, or of one device alone where there are others."""
-    parts = [one.window.parts(one.devices) for one in tracks]
+    reference: Reference, tracks: Sequence[GroupTrack], settings: DriftSettings, scopes: int,
+    watched: Callable[[GroupTrack], bool],
+) -> list[Evidence | None]:  # fmt: skip
+    """None: too few samples. `watched`: those that may be found to drift no more."""
+    parts = [one.window.parts(one.speaking) for one in tracks]
     rows = np.stack([
         one.total if one.devices else np.zeros(reference.width) for one in parts
     ])  # fmt: skip
     found = distances(reference, rows)
     alpha = _alpha(reference, settings, scopes)
-    counted = _weights(rows) >= settings.samples_min
+    counted = weights(rows) >= settings.samples_min
     result: list[Evidence | None] = []
     for place, (track, part) in enumerate(zip(tracks, parts, strict=True)):
         if not counted[place]:
             result.append(None)
             continue
         worst = found.psi[place], found.g[place]
-        row = rows[place]
-        if track.devices > 1 and _suspicious(reference, found.psi[place], row, settings):
+        row = rest = rows[place]
+        psi, times = found.psi[place], settings.gone_share if watched(track) else 1.0
+        if track.devices > 1 and _suspicious(reference, psi, row, settings, times):
             worst, row = _without_one(reference, part, row)
-        seen = _evidence(reference, row, found, place, settings, alpha, worst, rows[place])
+            if len(part.devices) > 1:
+                psi, rest = worst[0], row
+        seen = _evidence(
+            reference, row, found, place, settings, alpha, worst, rows[place], (psi, rest)
+        )
         result.append(_with_members(reference, seen, part, settings))
     return result
 
@@ -128,8 +118,8 @@ def of_fleet(
     for track, _ in groups:
         if not len(track.window):
             continue  # its devices have left
-        total = track.window.parts(track.devices).total
-        weight = float(_weights(total[None])[0])
+        total = track.window.parts(track.speaking).total
+        weight = float(weights(total[None])[0])
         rows.append(total * min(1.0, least / max(weight, 1.0)))
     if not rows:
         return None
@@ -139,17 +129,15 @@ def of_fleet(
     seen = _evidence(
         reference, row, found, 0, settings, alpha, (found.psi[0], found.g[0])
     )  # fmt: skip
-    readings, drifting = dict(seen.readings), set[str]()
+    readings, drifting = dict(seen.readings), dict[Kind, tuple[str, ...]]()
     for kind in KINDS:
         of_kind = [track.name for track, one in groups if one.readings[kind].is_over]
         if readings[kind].is_over and len(of_kind) > settings.drifting_share * len(groups):
-            drifting.update(of_kind)
+            drifting[kind] = tuple(sorted(of_kind))
         else:
             readings[kind] = Reading(is_gone=len(of_kind) <= settings.drifting_share * len(groups))
     samples = sum(one.samples for _, one in groups)
-    return Evidence(
-        samples, readings, seen.features, seen.missing_share, tuple(sorted(drifting)), len(groups)
-    )  # fmt: skip
+    return replace(seen, samples=samples, readings=readings, members=Members(len(groups), drifting))
 
 
 def figures(reference: Reference, row: Floats) -> tuple[FeatureDrift, ...]:
@@ -164,19 +152,23 @@ def figures(reference: Reference, row: Floats) -> tuple[FeatureDrift, ...]:
 
 def _evidence(
     reference: Reference, row: Floats, found: Distances, place: int, settings: DriftSettings,
-    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None, times: float = 1.0,
+    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None,
+    rest: tuple[Floats, Floats] | None = None, times: float = 1.0,
 ) -> Evidence:  # fmt: skip
     """`worst`: PSI and G of each feature, as far as they stand without any one device; `row` gives
-    what is missing in the same way. `whole`: the window with all of them. `times`: of the bounds.
+    what is missing in the same way. `whole`: the window with all of them. `rest`: PSI and row by which
+    it is gone: one device that drifts still keeps up no group's alarm, but where it is the only one
+    that speaks. `times`: of the bounds.
     """
     whole = row if whole is None else whole
+    calm, calm_row = (found.psi[place], whole) if rest is None else rest
     over: dict[Kind, bool] = {}
     overwhelming: dict[Kind, bool] = {}
     gone: dict[Kind, bool] = dict.fromkeys((Kind.INPUT, Kind.ANSWER), True)
     features: list[FeatureDrift] = []
     for at, feature in enumerate(reference.features):
         kind, limit = kind_of(feature.name), times * bound(feature.name, settings)
-        if found.psi[place, at] >= settings.gone_share * limit:
+        if calm[at] >= settings.gone_share * limit:
             gone[kind] = False
         psi, g = float(worst[0][at]), float(worst[1][at])
         if psi < limit or (p := chance(g, int(found.freedom[place, at]))) >= alpha:
@@ -193,21 +185,21 @@ def _evidence(
     }
     if readings[Kind.INPUT].is_over:  # then answers follow from inputs
         readings[Kind.ANSWER] = Reading()
-    readings[Kind.MISSING] = _missing(row, whole, settings, alpha)
+    readings[Kind.MISSING] = _missing(row, calm_row, settings, alpha)
     features.sort(key=lambda one: (-one.psi, one.feature))
     return Evidence(
         int(whole[SAMPLES]), readings, tuple(features),
-        _share(whole),
+        missing_share(whole),
     )  # fmt: skip
 
 
-def _missing(row: Floats, whole: Floats, settings: DriftSettings, alpha: float) -> Reading:
-    share, looked = _share(row), int(row[LOOKED])
+def _missing(row: Floats, rest: Floats, settings: DriftSettings, alpha: float) -> Reading:
+    share, looked = missing_share(row), int(row[LOOKED])
     p = binomial_chance(int(row[MISSING]), looked, settings.missing_expected)
     is_over = share >= settings.missing_share and p < alpha
     return Reading(
         is_over, is_over and share >= settings.overwhelming * settings.missing_share and p < alpha**2,
-        _share(whole) < settings.gone_share * settings.missing_share,
+        missing_share(rest) < settings.gone_share * settings.missing_share,
     )  # fmt: skip
 
 
@@ -230,40 +222,21 @@ def _with_members(
     reference: Reference, seen: Evidence, parts: Parts, settings: DriftSettings
 ) -> Evidence:
     """Which devices drift by themselves, where something does."""
-    counted = _weights(parts.rows) >= min(_PART_MIN, settings.samples_min)
-    drifting: list[str] = []
-    if any(one.is_over for one in seen.readings.values()):
-        found = distances(reference, parts.rows)
-        over = {one.feature for one in seen.features}
-        for place, device in enumerate(parts.devices):
-            if counted[place] and _drifts(
-                reference, parts.rows[place], found, place, over, settings
-            ):
-                drifting.append(device)
-    return Evidence(
-        parts.samples, seen.readings, seen.features, seen.missing_share, tuple(sorted(drifting)),
-        max(int(counted.sum()), len(drifting)),
-    )  # fmt: skip
+    over = {
+        kind: {one.feature for one in seen.features_of(kind)}
+        for kind, reading in seen.readings.items() if reading.is_over
+    }  # fmt: skip
+    found = members.of_group(reference, parts, over, settings)
+    return replace(seen, samples=parts.samples, members=found)
 
 
-def _drifts(
-    reference: Reference, row: Floats, found: Distances, place: int, over: set[str],
-    settings: DriftSettings,
-) -> bool:  # fmt: skip
-    if _share(row) >= settings.missing_share:
-        return True
-    return any(
-        feature.name in over
-        and found.psi[place, at] >= bound(feature.name, settings)
-        and chance(found.g[place, at], int(found.freedom[place, at])) < _PART_CHANCE
+def _suspicious(
+    reference: Reference, psi: Floats, row: Floats, settings: DriftSettings, times: float
+) -> bool:
+    """Whether it is worth looking at without each device: most windows are not. `times`: of the bounds."""
+    return missing_share(row) >= times * settings.missing_share or any(
+        psi[at] >= times * bound(feature.name, settings)
         for at, feature in enumerate(reference.features)
-    )
-
-
-def _suspicious(reference: Reference, psi: Floats, row: Floats, settings: DriftSettings) -> bool:
-    """Whether it is worth looking at without each device: most windows are not."""
-    return _share(row) >= settings.missing_share or any(
-        psi[at] >= bound(feature.name, settings) for at, feature in enumerate(reference.features)
     )
 
 
@@ -279,13 +252,3 @@ def _figure(
 
 def _alpha(reference: Reference, settings: DriftSettings, scopes: int) -> float:
     return spent(settings, scopes, len(reference.features) + 1)
-
-
-def _weights(rows: Floats) -> Floats:
-    if not rows.size:
-        return np.zeros(len(rows))
-    return np.asarray(rows[:, SAMPLES])
-
-
-def _share(row: Floats) -> float:
-    return float(row[MISSING] / row[LOOKED]) if row[LOOKED] > 0 else 0.0

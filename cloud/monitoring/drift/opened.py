@@ -37,7 +37,7 @@ def alarm_id(kind: Kind, scope: Scope, now: float) -> str:
 def by_evidence(kind: Kind, scope: Scope, cause: Cause, seen: Evidence, now: float) -> Alarm:
     """Of inputs, answers or missing ones."""
     features = seen.features_of(kind)
-    devices = (scope.name,) if scope.kind == "device" else seen.drifting
+    devices = (scope.name,) if scope.kind == "device" else seen.members.that_drift(kind)
     return _made(
         kind, scope, cause, now, features=features,
         devices=() if scope.kind == "fleet" else devices, samples=seen.samples,

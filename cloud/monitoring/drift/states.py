@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cloud.monitoring.drift import evidence
 from cloud.monitoring.drift.accuracy import Strata, estimate
-from cloud.monitoring.drift.board import scope_of
+from cloud.monitoring.drift.board import FLEET, scope_of
 from cloud.monitoring.drift.documents import ScopeState
 from cloud.monitoring.drift.reference import (
     ESCALATED,
@@ -19,8 +19,8 @@ from cloud.monitoring.drift.reference import (
     SAMPLES,
     Reference,
 )
-from cloud.monitoring.drift.tracks import GroupTrack, Of
-from cloud.monitoring.drift.watch import FLEET, Watch
+from cloud.monitoring.drift.track import GroupTrack, Of
+from cloud.monitoring.drift.watch import Watch
 
 ScopeKind = Literal["device", "group", "fleet"]
 _ORDER: Final[tuple[ScopeKind, ...]] = ("fleet", "group", "device")
@@ -86,7 +86,7 @@ def _state(watch: Watch, place: _Place) -> ScopeState:
 def _summed(reference: Reference, groups: list[GroupTrack]) -> tuple[NDArray[np.float64], int]:
     row, devices = np.zeros(reference.width), 0
     for group in groups:
-        parts = group.window.parts(group.devices)
+        parts = group.window.parts(group.speaking)
         if parts.devices:
             row += parts.total
             devices += len(parts.devices)

@@ -1,67 +1,25 @@
-"""What is kept of each device and each group, and how a report changes it. Pure, and bounded."""
+"""All devices and groups that are watched, and how a report changes it. Pure, and bounded."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from cloud.monitoring.drift.accuracy import AuditWindow
 from cloud.monitoring.drift.counting import (
     Counted,
     Doubt,
     Increment,
-    Meter,
     count,
     is_newer,
 )
-from cloud.monitoring.drift.documents import Kind
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
+from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of
 from cloud.monitoring.drift.window import DeviceWindow, GroupWindow, fitting
 from shared.fleet.telemetry import Telemetry
 
-if TYPE_CHECKING:
-    from cloud.monitoring.drift.evidence import Evidence
-
-Of = tuple[str, str]
-"""A model and its version."""
 _ONCE_MAX: Final = 4
 """A report counts in a window as so many windows' samples at most: what it says is old by then."""
-
-
-@dataclass(slots=True)
-class DeviceTrack:
-    name: str
-    group: str
-    of: Of
-    meter: Meter | None
-    window: DeviceWindow
-    heard_at: float
-    interval_s: float
-    is_changed: bool = False
-    """Since the last look."""
-
-
-@dataclass(slots=True)
-class GroupTrack:
-    """One version in one group."""
-
-    name: str
-    of: Of
-    window: GroupWindow
-    audits: AuditWindow
-    devices: int = 0
-    """That run the version."""
-    heard_at: float = 0.0
-    is_changed: bool = False
-    is_audited: bool = False
-    """There are new audits since the last look."""
-    at_peace: set[Kind] = field(default_factory=set)
-    """Kinds that a look has found gone, or never there, with this version."""
-    drifts: set[Kind] = field(default_factory=set)
-    """Kinds that the last look found."""
-    seen: "Evidence | None" = None
-    """What the window showed at the last look at it."""
 
 
 class Tracks:
@@ -74,8 +32,9 @@ class Tracks:
         """Versions that run somewhere and whose references are not known; the longest wanted first."""
         self.devices: dict[str, DeviceTrack] = {}
         self.groups: dict[tuple[str, Of], GroupTrack] = {}
-        self.peace: dict[tuple[str, Of], set[Kind]] = {}
-        """`GroupTrack.at_peace` of groups that were not heard yet since this began."""
+        self.before: dict[tuple[str, Of], Found] = {}
+        """`GroupTrack.found` of groups that were not heard yet since this began."""
+        self._since: float | None = None
         self.doubts: Counter[str] = Counter()
         self.other_schema: dict[str, None] = {}
         """The devices whose sketches are of another one, the newest last; at most a hundred."""
@@ -124,6 +83,7 @@ class Tracks:
         if track is not None and (group := self.groups.get((track.group, track.of))) is not None:
             group.devices -= 1
             group.window.forget(device)
+            group.audits.forget(device)
 
     def move(self, device: str, group: str) -> None:
         """It is in this group from now on; what it said before was said in the other."""
@@ -138,6 +98,10 @@ class Tracks:
             if track.of == of and group in {None, track.group}:
                 track.window = DeviceWindow(width)
                 track.is_changed = False
+
+    def found(self) -> dict[tuple[str, Of], Found]:
+        """About each group and version, be it from before this began; the longest unheard first."""
+        return {**self.before, **{key: one.found for key, one in self.groups.items()}}
 
     def of_version(self, of: Of) -> Iterator[GroupTrack]:
         return (one for (_, its), one in self.groups.items() if its == of)
@@ -157,7 +121,17 @@ class Tracks:
                 found.setdefault((track.group, track.of), []).append(name)
         for name in gone:
             self.forget(name)
+        self._leave_out(found)
         return found
+
+    def _leave_out(self, silent: Mapping[tuple[str, Of], Sequence[str]]) -> None:
+        """What silent devices said is no news of a group in which others speak."""
+        for key, group in self.groups.items():
+            names = silent.get(key, ())
+            group.silent = len(names)
+            for name in names if len(names) < group.devices else ():
+                group.window.forget(name)
+                group.audits.forget(name)
 
     def drop_empty(self, now: float) -> None:
         """Groups in which nobody runs the version any more, for as long as devices are remembered."""
@@ -167,6 +141,9 @@ class Tracks:
         ]  # fmt: skip
         for key in gone:
             del self.groups[key]
+        self._since = now if self._since is None else self._since
+        if now - self._since > self._settings.forget_s:
+            self.before.clear()
 
     def _heard(self, device: str, telemetry: Telemetry, now: float) -> None:
         if (track := self.devices.get(device)) is not None:
@@ -210,7 +187,7 @@ class Tracks:
             found = self.groups[group, of] = GroupTrack(
                 group, of, GroupWindow(self._settings.window_samples),
                 AuditWindow(self._settings.audits_kept),
-                at_peace=self.peace.pop((group, of), set()),
+                found=self.before.pop((group, of), Found()),
             )  # fmt: skip
         return found
 
@@ -228,10 +205,10 @@ class Tracks:
             row = fitting(new.row, _ONCE_MAX * self._settings.window_samples)
             least = self._settings.window_samples
             track.window.add(row, least)
-            group.window.add(track.name, row, group.devices)
+            group.window.add(track.name, row, group.speaking)
             track.is_changed = group.is_changed = True
         if new.audits or new.escalated_answered:
-            group.audits.add(track.name, new, group.devices)
+            group.audits.add(track.name, new, group.speaking)
             group.is_audited = True
         group.heard_at = now
 

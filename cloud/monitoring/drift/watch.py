@@ -10,24 +10,24 @@ Not thread-safe. Alarms outlive it (`to_record`); windows fill again from what d
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from statistics import NormalDist
 
 from cloud.monitoring.drift import cause as causes
-from cloud.monitoring.drift import evidence, opened
+from cloud.monitoring.drift import evidence, opened, silence
 from cloud.monitoring.drift.accuracy import Strata, estimate
 from cloud.monitoring.drift.alarms import Reading, spent
-from cloud.monitoring.drift.board import Board, Change, scope_of
+from cloud.monitoring.drift.board import FLEET, Board, Change, scope_of
+from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.cause import Circumstances
 from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
-from cloud.monitoring.drift.evidence import KINDS, Evidence
+from cloud.monitoring.drift.evidence import Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.tracks import DeviceTrack, GroupTrack, Of, Tracks
+from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of
+from cloud.monitoring.drift.tracks import Tracks
 from shared.fleet.telemetry import Telemetry
-
-FLEET = "fleet"
 
 
 class Watch:
@@ -48,6 +48,7 @@ class Watch:
 
     def know(self, reference: Reference) -> None:
         self.tracks.know(reference)
+        self.board.drop_idle()
 
     def feed(self, device: str, group: str, telemetry: Telemetry, now: float) -> None:
         """A report of a device that the fleet knows, and its group."""
@@ -58,6 +59,11 @@ class Watch:
         for device in devices:
             self.tracks.forget(device)
             self.board.left(device)
+
+    def move(self, device: str, group: str) -> None:
+        """It is in this group from now on."""
+        self.tracks.move(device, group)
+        self.board.unheard.left(device, stays_in=group)
 
     def look(self, now: float) -> list[Change]:
         """What opens and closes now; groups before their devices."""
@@ -70,19 +76,20 @@ class Watch:
                 self._judge_group(group, seen, now, changes)
             self._look_at_devices(reference, now, changes)
             self._look_at_accuracy(reference, groups, now, changes)
-        self._look_at_silence(now, changes)
+        silence.look(self.tracks, self.board, self._settings, now, changes)
         self.tracks.drop_empty(now)
         self.board.tidy(now, changes)
         return changes
 
     def to_record(self) -> str:
-        """The alarms that are on, and with which versions groups were at peace. JSON."""
-        peace = [
-            [group.name, *group.of, sorted(group.at_peace)]
-            for group in self.tracks.groups.values() if group.at_peace
-        ]  # fmt: skip
+        """The alarms that are on, and with which versions groups were at peace, or drifted. JSON."""
+        found = self.tracks.found()
         alarms = [alarm.model_dump(mode="json") for alarm in self.board.alarms.values()]
-        return json.dumps({"alarms": alarms, "peace": peace})
+        return json.dumps({
+            "alarms": alarms,
+            "peace": [[at, *of, sorted(one.at_peace)] for (at, of), one in found.items()],
+            "drifts": [[at, *of, sorted(one.drifts)] for (at, of), one in found.items()],
+        })  # fmt: skip
 
     @classmethod
     def from_record(cls, settings: DriftSettings, record: str) -> "Watch":
@@ -90,8 +97,12 @@ class Watch:
         watch = cls(settings)
         found = json.loads(record)
         watch.board.restore(Alarm.model_validate(one) for one in found["alarms"])
-        for name, model, version, kinds in found["peace"]:
-            watch.tracks.peace[name, (model, version)] = {Kind(kind) for kind in kinds}
+        drifts = {(at, *of): kinds for at, *of, kinds in found.get("drifts", ())}
+        for at, model, version, kinds in found["peace"][-settings.groups_max :]:
+            watch.tracks.before[at, (model, version)] = Found(
+                {Kind(kind) for kind in kinds},
+                {Kind(kind) for kind in drifts.get((at, model, version), ())},
+            )
         return watch
 
     def _look_at_groups(
@@ -102,13 +113,12 @@ class Watch:
         if not changed:
             return []
         found = evidence.of_groups(
-            reference, changed, self._settings, len(self.tracks.groups)
+            reference, changed, self._settings, len(self.tracks.groups), self.board.watches_group
         )  # fmt: skip
         moved = []
         for group, seen in zip(changed, found, strict=True):
-            group.is_changed = False
+            group.is_changed, group.seen = False, seen
             if seen is not None:
-                group.seen = seen
                 moved.append((group, seen))
         return moved
 
@@ -128,9 +138,10 @@ class Watch:
         scope = scope_of("fleet", FLEET, (reference.model, reference.version))
         for kind in KINDS:
             at = Circumstances(
-                len(seen.drifting), seen.members,
-                was_clean=any(kind in one.at_peace for one, _ in every),
-                other_is_clean=any(self._other_is_clean(one, kind) for one, _ in every),
+                len(seen.members.that_drift(kind)), seen.members.count,
+                was_clean=any(kind in one.found.at_peace for one, _ in every),
+                other_is_clean=seen.readings[kind].is_over
+                and any(self._other_is_clean(one, kind) for one, _ in every),
             )  # fmt: skip
             make = partial(opened.by_evidence, kind, scope, causes.of_many(at), seen, now)
             self.board.step(kind, scope, seen.readings[kind], make, now, changes)
@@ -142,7 +153,7 @@ class Watch:
         for kind in KINDS:
             reading = seen.readings[kind]
             self._remember(group, kind, reading)
-            cause = self._cause(group, kind, seen)
+            cause = self._cause(group, kind, seen) if reading.is_over else Cause.UNKNOWN
             make = partial(opened.by_evidence, kind, scope, cause, seen, now)
             self.board.step(kind, scope, reading, make, now, changes)
 
@@ -194,7 +205,7 @@ class Watch:
             if shown is None or reading is None:
                 continue
             self._remember(group, Kind.ACCURACY, reading)
-            cause = self._accuracy_cause(group)
+            cause = self._accuracy_cause(group) if reading.is_over else Cause.UNKNOWN
             scope = scope_of("group", group.name, group.of)
             make = partial(opened.by_audits, scope, cause, shown, now)
             self.board.step(Kind.ACCURACY, scope, reading, make, now, changes)
@@ -210,67 +221,36 @@ class Watch:
     def _accuracy(self, total: Strata, reference: Reference) -> Accuracy | None:
         return estimate(total, reference.expected_accuracy)
 
-    def _look_at_silence(self, now: float, changes: list[Change]) -> None:
-        silent = self.tracks.silent(now)
-        shares: dict[Of, list[float]] = {}
-        for key, group in self.tracks.groups.items():
-            scope = scope_of("group", group.name, group.of)
-            names = silent.get(key, [])
-            share = len(names) / max(1, group.devices)
-            if group.devices > 0:
-                shares.setdefault(group.of, []).append(share)
-            if not names and not self.board.watches(Kind.STALE, scope):
-                continue
-            cause = Cause.SENSOR if len(names) == 1 < group.devices else (
-                Cause.SCENE if share >= 0.5 else Cause.UNKNOWN
-            )  # fmt: skip
-            make = partial(opened.by_silence, scope, names, cause, now)
-            self.board.step(Kind.STALE, scope, self._silence([share], 0), make, now, changes)
-        for of, found in shares.items():
-            scope = scope_of("fleet", FLEET, of)
-            if len(found) < 2 or not (any(found) or self.board.watches(Kind.STALE, scope)):
-                continue
-            names = [name for key, some in silent.items() if key[1] == of for name in some]
-            make = partial(opened.by_silence, scope, names, Cause.UNKNOWN, now)
-            reading = self._silence(found, self._settings.drifting_share * len(found))
-            self.board.step(Kind.STALE, scope, reading, make, now, changes)
-
-    def _silence(self, shares: Sequence[float], most: float) -> Reading:
-        """`shares` of groups' devices are silent; it is too many where they are in over `most` of them."""
-        limit = self._settings.silent_share
-        is_over = sum(share >= limit for share in shares) > most
-        rest = sum(share >= self._settings.gone_share * limit for share in shares)
-        return Reading(is_over, is_over, is_gone=rest <= most)
-
     def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
         if reading.is_over:
-            group.drifts.add(kind)
+            group.found.drifts.add(kind)
         elif reading.is_gone:
-            group.drifts.discard(kind)
-            group.at_peace.add(kind)
+            group.found.drifts.discard(kind)
+            group.found.at_peace.add(kind)
 
     def _cause(self, group: GroupTrack, kind: Kind, seen: Evidence) -> Cause:
+        members = seen.members
         return causes.of_many(
             Circumstances(
-                len(seen.drifting), seen.members, was_clean=kind in group.at_peace,
+                len(members.that_drift(kind)), members.count,
+                was_clean=kind in group.found.at_peace,
                 other_is_clean=self._other_is_clean(group, kind),
+                stands=group.devices > 1, together=kind in members.together,
             )
         )  # fmt: skip
 
     def _accuracy_cause(self, group: GroupTrack) -> Cause:
-        if self._other_is_clean(group, Kind.ACCURACY) and Kind.ACCURACY not in group.at_peace:
+        if self._other_is_clean(group, Kind.ACCURACY) and Kind.ACCURACY not in group.found.at_peace:
             return Cause.MODEL
         scope = scope_of("group", group.name, group.of)
         on = [self.board.alarms.get((kind, scope)) for kind in (Kind.INPUT, Kind.ANSWER)]
         return next((one.cause for one in on if one is not None), Cause.UNKNOWN)
 
     def _other_is_clean(self, group: GroupTrack, kind: Kind) -> bool:
-        return any(
-            kind in other.at_peace and kind not in other.drifts
-            for other in self._versions_beside(group)
-        )
+        return any(one.is_clean(kind) for one in self._versions_beside(group))
 
-    def _versions_beside(self, group: GroupTrack) -> Iterator[GroupTrack]:
-        for (name, of), other in self.tracks.groups.items():
+    def _versions_beside(self, group: GroupTrack) -> Iterator[Found]:
+        """What was found about them, be it before a restart."""
+        for (name, of), found in self.tracks.found().items():
             if name == group.name and of[0] == group.of[0] and of != group.of:
-                yield other
+                yield found

@@ -48,6 +48,10 @@ class DeviceWindow:
             self._at = (self._at + 1) % SLICES
             self._rows[self._at] = 0
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._rows[:, SAMPLES].any()
+
     def total(self) -> NDArray[np.uint32]:
         return np.asarray(self._rows.sum(axis=0, dtype=np.uint32))
 

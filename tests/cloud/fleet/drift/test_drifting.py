@@ -16,6 +16,7 @@ from cloud.fleet.heard import Seen
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.settings import RegistryAsk
 from cloud.fleet.store.database import FleetDatabase
+from cloud.monitoring.drift.documents import Cause
 from cloud.monitoring.drift.settings import DriftSettings
 from shared.errors import Malformed, Unavailable, Unknown
 from tests.cloud.monitoring.drift.field import INTERVAL_S, Device, reference
@@ -151,6 +152,32 @@ def test_killed_with_an_alarm_on_it_does_not_open_twice_and_still_closes(region)
     asyncio.run(go())
 
 
+def test_what_groups_were_at_peace_with_outlives_starts_in_which_nobody_was_heard(region):
+    async def go():
+        await region.turns(8)
+        region.drifting.drain()
+        await region.drifting.run()
+        for _ in range(2):
+            region.killed()
+            await region.drifting._look()
+            region.now += 900
+            await region.drifting._look()
+        for one in region.devices:
+            one.swaps("2.0.0")
+        region.killed()
+        await region.turns(8, 3.0)
+        (alarm,), _ = await region.drifting.alarms(is_on=True, after="", limit=10)
+        assert (alarm.scope.kind, alarm.cause) == ("group", Cause.MODEL)
+
+    asyncio.run(go())
+
+
+def test_a_start_does_not_write_over_what_the_store_has(region):
+    region.drifting._keeping.apply([], "nonsense", 1.0, 10)
+    asyncio.run(region.turns(2))
+    assert region.drifting._keeping.kept(10).record == "nonsense"
+
+
 def test_killed_between_decision_and_store_it_is_decided_again(region):
     async def go():
         await region.turns(8)
@@ -200,6 +227,23 @@ def test_a_device_that_has_left_the_fleet_is_watched_no_more(region):
     asyncio.run(go())
 
 
+def test_silent_devices_that_leave_the_fleet_after_a_restart_end_their_group_s_alarm(region):
+    async def go():
+        await region.turns(4)
+        gone, region.devices = region.devices[:2], region.devices[2:]
+        await region.turns(15)
+        region.killed()
+        await region.turns(10)
+        assert region.events() == ["drift_opened"]
+        for one in gone:
+            region.fleet.remove(one.name, "ann", region.now)
+        region.now += 400  # the comparison is made each five minutes
+        await region.turns(5)
+        assert region.events() == ["drift_opened", "drift_closed"]
+
+    asyncio.run(go())
+
+
 def test_of_strangers_nothing_is_counted(region):
     async def go():
         stranger = Device("nobody")
@@ -222,29 +266,81 @@ def test_reports_that_have_no_place_to_wait_are_counted(tmp_path):
     region.database.close()
 
 
+def samples(region):
+    """In the windows of all groups."""
+    groups = region.drifting._watch.tracks.groups.values()
+    return sum(one.window.parts(one.devices).samples for one in groups)
+
+
+def lost(region):
+    reason = {"reason": "no_turn"}
+    return region.counts.get_sample_value("hybridge_fleet_drift_doubts_total", reason) or 0
+
+
 @pytest.mark.parametrize("begins_anew", ["restarts", "swaps"])
-def test_a_life_that_ends_while_the_store_is_away_is_counted(region, begins_anew):
-    def lost():
-        reason = {"reason": "no_turn"}
-        return region.counts.get_sample_value("hybridge_fleet_drift_doubts_total", reason)
+def test_a_life_that_ends_while_the_store_is_away_is_counted(tmp_path, begins_anew):
+    region = Region(tmp_path, DriftSettings(window_samples=2000))
 
     async def go():
         await region.turns(2)
         keeping = region.drifting._keeping
         groups_of, keeping.groups_of = keeping.groups_of, lambda _: _away()
         await region.turns(2)
-        assert lost() in {None, 0}  # the newest report has the ones before it in it
         getattr(region.devices[0], begins_anew)(*("1.1.0",) * (begins_anew == "swaps"))
         await region.turn()
-        assert lost() == 1
         keeping.groups_of = groups_of
-        await region.turn()
-        assert lost() == 1
+        await region.turns(2)  # a version's reference is asked for when it is first named
+        assert samples(region) == 7 * 4 * 60
+        assert lost(region) == 0
 
     def _away():
         raise Unavailable("the disk is full")
 
     asyncio.run(go())
+    region.database.close()
+
+
+def test_lives_that_end_within_one_look_are_counted(tmp_path):
+    region = Region(tmp_path, DriftSettings(window_samples=2000))
+
+    async def go():
+        await region.turns(2)
+        for one in region.devices:
+            for seen in (60, 20):
+                one.sees(seen)
+                region.drifting.feed([(one.name, one.report())])
+            one.restarts()
+        await region.turn()
+        assert samples(region) == 4 * (2 * 60 + 80 + 60)
+        assert lost(region) == 0
+
+    asyncio.run(go())
+    region.database.close()
+
+
+def test_what_a_device_can_have_done_is_judged_by_when_its_report_came(tmp_path):
+    region = Region(tmp_path, DriftSettings(window_samples=5000))
+
+    async def go():
+        await region.turns(2)
+        keeping = region.drifting._keeping
+        groups_of, keeping.groups_of = keeping.groups_of, lambda _: _away()
+        (device, *_) = region.devices
+        device.restarts()
+        for _ in range(100):
+            await region.turn()
+        device.restarts()
+        for _ in range(100):
+            await region.turn()
+        keeping.groups_of = groups_of
+        await region.turn()
+        assert region.drifting._watch.tracks.doubts["too_many"] == 0
+
+    def _away():
+        raise Unavailable("the disk is full")
+
+    asyncio.run(go())
+    region.database.close()
 
 
 def test_a_registry_that_is_away_is_asked_again(region):
@@ -279,7 +375,7 @@ def test_drained_it_looks_once_more_and_ends(region):
         region.drifting.drain()
         async with asyncio.timeout(20):
             await running
-        assert region.drifting._pending == {}
+        assert len(region.drifting._pending) == 0
 
     asyncio.run(go())
 

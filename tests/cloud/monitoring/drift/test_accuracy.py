@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cloud.monitoring.drift.accuracy import AuditWindow, Strata, estimate
 from cloud.monitoring.drift.counting import Audits, Increment
@@ -119,3 +121,55 @@ def test_old_audits_leave():
             window.add(f"d{at}", increment(10, 0), 6)
     assert estimate(window.total()).estimate == 1.0
     assert estimate(window.total()).audits <= 500
+
+
+@pytest.mark.parametrize(("devices", "active"), [(2, 1), (3, 2), (4, 3), (5, 4), (6, 4), (20, 4)])
+def test_devices_that_have_fallen_silent_do_not_hold_up_the_others(devices, active):
+    window = AuditWindow(400)
+    for _ in range(30):
+        for at in range(devices):
+            window.add(f"d{at}", increment(20, 0), devices)
+    assert estimate(window.total()).estimate == 1.0
+    for _ in range(60):
+        for at in range(active):
+            window.add(f"d{at}", increment(20, 20), devices)
+    assert estimate(window.total()).estimate <= 0.5
+
+
+@pytest.mark.parametrize("devices", [2, 6, 20])
+def test_devices_that_were_never_heard_do_not_hold_up_the_others(devices):
+    window = AuditWindow(400)
+    for disagreed in (0, 10):
+        for _ in range(60):
+            window.add("d0", increment(10, disagreed), devices)
+    assert estimate(window.total()).estimate == 0.0
+    assert estimate(window.total()).audits >= 400 / min(devices, 5)
+
+
+def test_the_slowest_device_does_not_set_the_pace():
+    window = AuditWindow(400)
+    for turn in range(120):
+        for at in range(6):
+            if at or turn % 40 == 0:
+                window.add(f"d{at}", increment(5, 5 * (turn >= 60)), 6)
+    assert estimate(window.total()).estimate <= 0.05
+
+
+def test_a_device_that_floods_replaces_nothing_but_its_own():
+    window = AuditWindow(400)
+    for at in range(5):
+        window.add(f"d{at}", increment(20, 0), 6)
+    for _ in range(100):
+        window.add("liar", increment(500, 500), 6)
+    assert estimate(window.total()).estimate >= 0.8
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 300)), min_size=1, max_size=200))
+def test_a_group_s_audits_are_bounded_and_those_who_leave_take_theirs_along(reports):
+    window = AuditWindow(400)
+    for device, answered in reports:
+        window.add(f"d{device}", increment(answered, 0), 9)
+    assert window.total().audits <= 400 + 80
+    for one in range(9):
+        window.forget(f"d{one}")
+    assert window.total().samples == 0

@@ -1,5 +1,7 @@
 """A whole fleet under watch: who is named, when, why, and who cannot bring it about."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,37 @@ def test_a_group_that_drifts_is_named_within_200_of_its_samples_and_the_fleet_is
     assert alarm.features[0].feature in {"input_mean", "input_std"}
     field.turns(10, 40, shifts={"lyon": FAR})
     assert field.on() == {("input", "group", "lyon")}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("devices", [12, 15, 18, 60])
+def test_many_slow_devices_that_drift_together_are_the_scene(devices, seed):
+    field = Field({"lyon": devices}, seed=seed)
+    field.turns(12, 4)
+    (alarm, *_) = opened(field.turns(20, 2, shifts={"lyon": FAR}))
+    assert (alarm.scope.kind, alarm.cause) == ("group", Cause.SCENE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("devices", "drift"), [(12, 4), (15, 5), (18, 6)])
+def test_some_of_many_slow_devices_are_neither_the_scene_nor_a_sensor(devices, drift, seed):
+    field = Field({"lyon": devices}, seed=seed)
+    field.turns(12, 4)
+    drifting = {f"lyon-{at}": FAR for at in range(drift)}
+    (alarm, *_) = opened(field.turns(20, 2, shifts=drifting))
+    assert (alarm.scope.kind, alarm.cause) == ("group", Cause.UNKNOWN)
+
+
+def test_many_slow_devices_that_are_blind_together_are_the_scene():
+    field = Field({"lyon": 18})
+    field.turns(12, 4)
+    changes = []
+    for turn in range(8):
+        for at, one in enumerate(field.devices["lyon"]):
+            one.sees(0, missing=int((turn + at) % 3 == 0))
+        changes += field.turn(2)
+    (alarm, *_) = opened(changes)
+    assert (alarm.kind, alarm.scope.kind, alarm.cause) == (Kind.MISSING, "group", Cause.SCENE)
 
 
 def test_a_device_alone_is_named_alone_and_its_sensor_suspected():
@@ -91,6 +124,60 @@ def test_devices_that_were_named_one_by_one_are_named_as_a_group_once_it_is():
     assert [change.why[:31] for change in changes if isinstance(change, Closed)] == [
         "its group drifts together: inpu"
     ]
+
+
+@pytest.mark.parametrize("devices", [3, 4, 6])
+def test_one_device_that_drifts_still_keeps_up_no_group_s_alarm_and_is_named_itself(devices):
+    field = Field({"lyon": devices})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    assert field.on() == {("input", "group", "lyon")}
+    field.turns(20, shifts={"lyon-0": FAR})
+    assert field.on() == {("input", "device", "lyon-0")}
+
+
+def test_one_blind_device_keeps_up_no_group_s_alarm():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    for _ in range(6):
+        for one in field.devices["lyon"]:
+            one.sees(0, missing=10)
+        field.turn(30)
+    assert field.on() == {("missing", "group", "lyon")}
+    for _ in range(20):
+        field.devices["lyon"][0].sees(0, missing=10)
+        field.turn(30)
+    assert field.on() == {("missing", "device", "lyon-0")}
+
+
+@pytest.mark.parametrize("dead", [1, 2, 4])
+def test_what_dead_devices_said_keeps_up_no_alarm_of_a_group_that_speaks(dead):
+    field = Field({"lyon": 6})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    del field.devices["lyon"][:dead]
+    field.turns(20)
+    assert ("input", "group", "lyon") not in field.on()
+
+
+def test_the_devices_that_speak_are_a_group_by_themselves():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    del field.devices["lyon"][:4]
+    field.turns(15)
+    field.turns(6, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
+
+
+def test_a_device_that_is_the_only_one_to_speak_says_whether_it_is_over():
+    field = Field({"lyon": 2})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    del field.devices["lyon"][:1]
+    field.turns(20, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
+    field.turns(20)
+    assert field.on() == {("stale", "group", "lyon")}
 
 
 def swapped(field, group, version):
@@ -313,6 +400,23 @@ def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     assert (kind, name) == ("accuracy", "lyon")
 
 
+def test_accuracy_is_that_of_the_devices_that_speak():
+    field = Field({"lyon": 20})
+    field.watch.know(reference(expected=0.93))
+
+    def audited(turns, disagreed):
+        for _ in range(turns):
+            for one in field.devices["lyon"]:
+                one.sees(40)
+                one.is_audited(0.1, 40, 4, disagreed)
+            field.turn(0)
+
+    audited(20, 0)
+    del field.devices["lyon"][1:]
+    audited(30, 2)
+    assert ("accuracy", "group", "lyon") in field.on()
+
+
 def test_accuracy_as_promised_is_none():
     field = Field({"lyon": 6})
     field.watch.know(reference(expected=0.93))
@@ -366,6 +470,86 @@ def test_alarms_that_were_on_do_not_open_twice():
     assert [type(change) for change in closed] == [Closed]
 
 
+def restarted(field):
+    field.watch = Watch.from_record(DriftSettings(), field.watch.to_record())
+    field.watch.know(reference())
+
+
+@pytest.mark.parametrize("dead", [2, 4])
+def test_after_a_restart_silent_devices_are_silent_still_until_they_speak(dead):
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    every = field.devices["lyon"]
+    field.devices["lyon"] = every[dead:]
+    field.turns(20)
+    assert field.on() == {("stale", "group", "lyon")}
+    restarted(field)
+    assert field.turns(40) == []
+    assert field.on() == {("stale", "group", "lyon")}
+    field.devices["lyon"] = every[1:]
+    assert field.turns(40) == []
+    field.devices["lyon"] = every
+    (closed,) = field.turns(6)
+    assert (closed.why, field.on()) == ("it is as before", set())
+
+
+def test_after_a_restart_silent_devices_that_have_left_are_not_waited_for():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    gone = [one.name for one in field.devices["lyon"][:2]]
+    del field.devices["lyon"][:2]
+    field.turns(20)
+    restarted(field)
+    field.watch.move(gone[0], "nice")
+    field.watch.forget(gone[1:])
+    field.turns(6)
+    assert field.on() == set()
+
+
+def test_after_a_restart_silent_devices_are_forgotten_as_without_one():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    del field.devices["lyon"][:2]
+    field.turns(20)
+    restarted(field)
+    field.turns(4)
+    field.now += DriftSettings().forget_s
+    field.turns(6)
+    assert field.on() == set()
+
+
+def test_after_a_restart_silent_groups_are_silent_still_for_the_fleet():
+    field = Field({"lyon": 4, "nice": 4, "paris": 4})
+    field.turns(10)
+    two = {group: field.devices.pop(group) for group in ("lyon", "nice")}
+    field.turns(20)
+    on = field.on()
+    assert on == {("stale", *one) for one in
+                  (("fleet", "fleet"), ("group", "lyon"), ("group", "nice"))}  # fmt: skip
+    restarted(field)
+    assert field.turns(40) == []
+    assert field.on() == on
+    field.devices |= two
+    field.turns(6)
+    assert field.on() == set()
+
+
+def test_after_a_restart_the_fleet_is_not_silent_because_its_groups_were_not_heard_yet():
+    field = Field(dict.fromkeys(("lyon", "nice", "paris", "metz", "brest"), 2))
+    field.turns(10)
+    for group in ("lyon", "nice"):
+        field.devices.pop(group)
+    field.turns(20)
+    on = field.on()
+    restarted(field)
+    assert field.watch.look(field.now) == []
+    assert field.turns(40) == []
+    assert field.on() == on == {("stale", "group", "lyon"), ("stale", "group", "nice")}
+    field.devices.pop("metz")
+    field.turns(20)
+    assert ("stale", "fleet", "fleet") in field.on()
+
+
 def test_what_a_group_was_at_peace_with_outlives_a_restart():
     field = Field(SITES)
     field.turns(10)
@@ -377,6 +561,52 @@ def test_what_a_group_was_at_peace_with_outlives_a_restart():
     swapped(field, "lyon", "2.0.0")
     (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
     assert alarm.cause is Cause.MODEL
+
+
+def test_what_a_group_was_at_peace_with_outlives_a_restart_when_nobody_runs_it_any_more():
+    field = Field(SITES)
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    for _ in range(3):
+        restarted(field)
+        field.watch.know(reference("2.0.0"))
+    (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
+    assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.MODEL)
+
+
+def test_that_a_group_drifted_with_another_version_outlives_a_restart():
+    field = Field(SITES)
+    field.turns(10)
+    field.turns(10, sure={"lyon": 0.2})
+    swapped(field, "lyon", "2.0.0")
+    field.watch.know(reference("2.0.0"))
+    for _ in range(3):
+        restarted(field)
+        field.watch.know(reference("2.0.0"))
+    (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
+    assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.SCENE)
+
+
+def test_a_record_of_a_process_that_wrote_no_drifts_is_read():
+    field = Field(SITES)
+    field.turns(10)
+    record = json.loads(field.watch.to_record())
+    del record["drifts"]
+    watch = Watch.from_record(DriftSettings(), json.dumps(record))
+    assert watch.tracks.found() == field.watch.tracks.found()
+
+
+def test_what_was_found_before_a_restart_is_bounded_and_forgotten_some_day():
+    field = Field({"lyon": 1})
+    field.turns(10)
+    record = json.loads(field.watch.to_record())
+    record["peace"] = [[f"g{at}", "m", "1.0.0", ["input"]] for at in range(9)]
+    watch = Watch.from_record(DriftSettings(groups_max=5), json.dumps(record))
+    assert [name for name, _ in watch.tracks.found()] == ["g4", "g5", "g6", "g7", "g8"]
+    watch.look(0.0)
+    watch.look(DriftSettings().forget_s + 1)
+    assert watch.tracks.found() == {}
 
 
 def test_a_record_that_is_none_is_refused():

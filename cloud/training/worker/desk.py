@@ -79,7 +79,10 @@ class Desk:
         await self._write(change)
 
     async def beat(self, held: Sequence[Held], apart: str, *, claims: bool) -> Answer:
-        """Renew, store, and take what is ours to begin. Raises `InUse` where another one has the name."""
+        """Renew, store, and take what is ours to begin. Raises `InUse` where another one has the name.
+
+        Who claims nothing has no CPUs to give: else jobs would be placed here, and wait for it.
+        """
         return await self._write(lambda connection: self._beat(connection, held, apart, claims))
 
     async def end(
@@ -125,9 +128,8 @@ class Desk:
         settings, answer = self._settings, Answer()
         check_clock(connection, self._now, settings.clock_off_s)
         now = self._now()
-        place_rows.seen(
-            connection, self._name, self._token, self._cpus, apart, now, settings.lease_s
-        )
+        cpus = self._cpus if claims else 0
+        place_rows.seen(connection, self._name, self._token, cpus, apart, now, settings.lease_s)
         for one in held:
             stop = claim_rows.renew(connection, one.job, now, settings.lease_s, _progress(one))
             if stop is None:

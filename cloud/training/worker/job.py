@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -25,6 +25,7 @@ from cloud.training.queue.ending import Broke, Done, Ended, GaveBack
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import keeping
 from cloud.training.worker.apart import environment, folder_bytes, waited_for_core_s
+from cloud.training.worker.aways import Aways
 from cloud.training.worker.bundles import begun_with
 from cloud.training.worker.child import CHILD, Child, how_it_ended
 from cloud.training.worker.desk import Desk, Held
@@ -34,7 +35,7 @@ from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import CHECKPOINTS, Preparing
 from cloud.training.worker.pushing import push, registry_of
 from cloud.training.worker.settings import TrainWorker
-from cloud.training.worker.stopping import Stop, astray, failed_as, stopped_as
+from cloud.training.worker.stopping import Stop, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
 from shared.errors import HybridgeError, Refused, Unavailable
 
@@ -57,6 +58,7 @@ class Surroundings:
     code_version: str
     words: Sequence[str] = CHILD
     """What a job's process executes."""
+    aways: Aways = field(default_factory=Aways)
 
 
 class JobRun:
@@ -99,8 +101,10 @@ class JobRun:
             ended = await self._work(artifacts)
         except Refused as error:
             ended = Broke(str(error))
-        except Unavailable as error:
-            ended = GaveBack(str(error), costs=True)
+        except Astray as error:  # tried again: it may have been this machine
+            ended = GaveBack(f"its process was ended: {error}", costs=True)
+        except Unavailable as error:  # a disk, a store, a registry: none of the job's doing
+            ended = self._away(error)
         except Exception as error:
             log.exception("job_bug", extra={"job": self.job.id})
             ended = GaveBack(f"a bug of the worker: {type(error).__name__}: {error}", costs=True)
@@ -111,7 +115,17 @@ class JobRun:
         if self._stop == "lost":
             log.warning("job_lost", extra={"job": self.job.id})
             return
+        if not (isinstance(ended, GaveBack) and ended.away):
+            self._around.aways.over(self.job.id)
         await self._tell(ended, artifacts)
+
+    def _away(self, error: Unavailable) -> Ended:
+        times = self._around.aways.again(self.job.id)
+        log.warning(
+            "job_cannot_work_here",
+            extra={"job": self.job.id, "times": times, "why": str(error)[:300]},
+        )
+        return GaveBack(str(error), costs=False, away=times)
 
     async def _work(self, artifacts: list[Artifact]) -> Ended:
         around = self._around
@@ -159,7 +173,7 @@ class JobRun:
         return await self._judged(code)
 
     async def _until_over(self, child: Child, watch: Watch, reading: asyncio.Task[None]) -> float:
-        """To its last word; how long its end may take then. Raises `Astray` as an `Unavailable`."""
+        """To its last word; how long its end may take then. Raises `Astray`."""
         killed_at: float | None = None
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
         try:
@@ -182,13 +196,10 @@ class JobRun:
                     if now >= killed_at:
                         return 0.0
                 elif now >= watch.silent_at():
-                    raise astray(watch.why_silent())
+                    raise Astray(watch.why_silent())
                 elif now >= watch.spent_at():
                     self.stop("time")
-            try:
-                reading.result()
-            except Astray as error:
-                raise astray(str(error)) from error
+            reading.result()
             grace_s = self._around.settings.grace_s
             return grace_s if killed_at is None else max(0.0, killed_at - self._clock())
         finally:

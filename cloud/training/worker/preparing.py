@@ -56,6 +56,19 @@ class Preparing:
             engine=spec.engine,
         )  # fmt: skip
 
+    def lacks_room(self) -> str:
+        """Why no job may begin here, in words; empty where one may. Blocking."""
+        try:
+            free = free_bytes(self.work_dir)
+        except OSError as error:
+            return f"{self.work_dir}: {error.strerror or error}; is its disk there?"
+        if free >= self.settings.free_bytes_min:
+            return ""
+        return (
+            f"{self.work_dir}: {free // 2**20} MiB are free, under the "
+            f"{self.settings.free_bytes_min // 2**20} MiB that stay (worker.free_bytes_min); make room"
+        )
+
     def _make(self, folder: Path) -> None:
         """Empty but for checkpoints."""
         with writing(folder):
@@ -68,11 +81,8 @@ class Preparing:
                 else:
                     entry.unlink()
             (folder / "tmp").mkdir()
-        if (free := free_bytes(folder)) < self.settings.free_bytes_min:
-            raise NoRoom(
-                f"{folder}: {free // 2**20} MiB are free, under the "
-                f"{self.settings.free_bytes_min // 2**20} MiB that stay (worker.free_bytes_min); make room"
-            )
+        if lacks := self.lacks_room():
+            raise NoRoom(lacks)
 
     def _base(self, name: str | None) -> Path | None:
         if name is None:

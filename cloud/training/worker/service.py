@@ -59,6 +59,7 @@ class TrainWorkerService:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._clearing = asyncio.Lock()
         """Of old folders: no job begins in one that goes."""
+        self._lacked = False
 
     @property
     def stopping(self) -> bool:
@@ -129,7 +130,8 @@ class TrainWorkerService:
                     self._stop_runs()
                 try:
                     began = loop.time()
-                    answer = await self._beat(around, apart)
+                    lacks = await self._lacks_room(around.preparing)
+                    answer = await self._beat(around, apart, lacks)
                     renewed_at, was_away = began, False
                     self._act(answer, around, tasks)
                 except Unavailable as error:
@@ -151,12 +153,24 @@ class TrainWorkerService:
             log.warning("learning_database_away", extra={"why": str(error)[:300]})
         return True
 
-    async def _beat(self, around: Surroundings, apart: str) -> Answer:
+    async def _lacks_room(self, preparing: Preparing) -> str:
+        """Why it takes no jobs, said once; empty where it does."""
+        lacks = await asyncio.to_thread(preparing.lacks_room)
+        if lacks and not self._lacked:
+            log.warning("no_room_for_jobs", extra={"why": lacks})
+        elif self._lacked and not lacks:
+            log.info("room_for_jobs_again")
+        self._lacked = bool(lacks)
+        return lacks
+
+    async def _beat(self, around: Surroundings, apart: str, lacks: str) -> Answer:
         async with around.desk.turn:
             runs = [run for _, run in sorted(self._runs.items()) if not run.is_told]
             held = [run.held() for run in runs]
+            claims = not self.stopping and not lacks
+            says = f"takes no jobs: {lacks}; {apart}" if lacks else apart
             try:
-                return await around.desk.beat(held, apart, claims=not self.stopping)
+                return await around.desk.beat(held, says, claims=claims)
             except Unavailable:
                 for run, one in zip(runs, held, strict=True):
                     run.put_back(one)

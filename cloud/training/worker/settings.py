@@ -51,7 +51,7 @@ class TrainWorker(Section):
     folder_bytes_max: Count = 8 * 1024**3
     """Of one job's folder; a job that is over it is ended."""
     free_bytes_min: Annotated[int, Field(ge=0)] = 1024**3
-    """No job begins with less on the disk of `work_dir`: others need it."""
+    """With less on the disk of `work_dir` the worker takes no jobs: others need it."""
     folders_kept: Annotated[int, Field(ge=0, le=1000)] = 16
     """Folders of interrupted jobs, which may come back here; the oldest go first."""
     memory_bytes_max: Count | None = None

@@ -175,6 +175,33 @@ def test_pauses_between_attempts_double(at):
     assert at.job("job-1").why == "it crashed; given up after 3 of 3 attempts"
 
 
+def test_what_meets_a_store_that_is_away_waits_longer_each_time_and_costs_no_attempt(at):
+    at.submit(attempts_max=1)
+    desk = at.desk()
+    for times, pause_s in ((1, 4.0), (2, 8.0), (3, 16.0)):
+        (job,) = at.beat(desk).claimed
+        at.end(desk, job, GaveBack("the store is away", costs=False, away=times))
+        found = at.job("job-1")
+        assert (found.state, found.attempts) == (JobState.QUEUED, 0)
+        assert found.why.startswith(f"the store is away; tried again in {pause_s:g} s")
+        at.now += pause_s - 0.1
+        assert at.beat(desk).claimed == []
+        at.now += 0.2
+
+
+def test_a_worker_that_claims_nothing_gets_nothing_placed_on_it(at):
+    full, other = at.desk("a"), at.desk("b")
+    asyncio.run(full.beat((), "takes no jobs: its disk is full", claims=False))
+    at.submit()
+    states = {one.name: one for one in asyncio.run(at.queue.workers())}
+    assert (states["a"].cpus, states["a"].cpus_free) == (0, 0)
+    assert states["a"].kept_apart_by == "takes no jobs: its disk is full"
+    assert [job.id for job in at.beat(other).claimed] == ["job-1"]
+    asyncio.run(other.beat((), "", claims=False))
+    at.submit()
+    assert "no worker takes jobs now" in at.job("job-2").why
+
+
 def test_what_would_fail_again_fails_at_once(at):
     at.submit()
     desk = at.desk()

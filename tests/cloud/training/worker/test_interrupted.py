@@ -247,16 +247,3 @@ def test_a_job_whose_folder_grows_too_big_is_ended(tmp_path, monkeypatch):
     over = asyncio.run(one())
     at.close()
     assert over.state is JobState.FAILED
-
-
-def test_what_a_job_needs_and_is_not_there_is_said_in_words(tmp_path):
-    at = Standing(tmp_path / "at", "free_bytes_min = 1_000_000_000_000_000\n")
-
-    async def some():
-        jobs = {"disk": await at.submit("trains", attempts_max=1)}
-        async with at.working():
-            return {name: await at.over(job) for name, job in jobs.items()}
-
-    found = asyncio.run(some())
-    at.close()
-    assert "MiB are free, under the" in found["disk"].why

@@ -38,7 +38,7 @@ def written(blobs: Blobs, sha256: str, target: Path, bytes_max: int) -> None:
                 size += len(part)
                 if size > bytes_max:
                     raise TooLarge(
-                        f"data set {sha256[:16]}...: over {bytes_max} bytes; make a smaller one, or "
+                        f"{sha256[:16]}... of {blobs.where}: over {bytes_max} bytes; make a smaller one, or "
                         "raise worker.folder_bytes_max"
                     )
                 file.write(part)

@@ -132,7 +132,7 @@ class JobRun:
         if self.job.spec.push:
             registry_of(around.settings.registry)  # before hours of work, not after them
         await asyncio.to_thread(end_leftovers, around.preparing.folder(self.job.id).absolute())
-        order = await around.preparing.order(self.job)
+        order = await around.preparing.order(self.job, self._said)
         if self._stop is not None:  # before it began
             return stopped_as(self._stop, self.job.spec, around.settings)
         ended = await self._in_process(order)

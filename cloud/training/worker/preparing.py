@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from cloud.training.worker.apart import free_bytes
 from cloud.training.worker.bundles import BundleShelf, wanted
 from cloud.training.worker.settings import TrainWorker
 from shared.disk import NoRoom, writing
-from shared.errors import HybridgeError, Unknown
+from shared.errors import NotTrusted, TooLarge, Unknown
 
 _FASHION_MNIST: Final = "fashion-mnist"
 CHECKPOINTS: Final = "checkpoints"
@@ -31,8 +32,11 @@ class Preparing:
     def folder(self, job: str) -> Path:
         return self.work_dir / job
 
-    async def order(self, job: Claimed) -> Order:
-        """Raises `Refused` for what is not there or not what it should be, `Unavailable`."""
+    async def order(self, job: Claimed, said: Callable[[str], None] = lambda _: None) -> Order:
+        """`said` hears what the job has to do without.
+
+        Raises `Refused` for what is not there or not what it should be, `Unavailable`.
+        """
         settings, spec = self.settings, job.spec
         folder = self.folder(job.id).absolute()
         await asyncio.to_thread(self._make, folder)
@@ -47,7 +51,9 @@ class Preparing:
             there = await self.shelf.bring(ref)
             bundles[ref] = await asyncio.to_thread(_copied, there, folder / "inputs" / "bundles")
         if job.checkpoint is not None:
-            await asyncio.to_thread(self._bring_checkpoint, folder, *job.checkpoint)
+            lost = await asyncio.to_thread(self._bring_checkpoint, folder, *job.checkpoint)
+            if lost:
+                said(lost)
         return Order(
             job=job.id, recipe=spec.recipe, folder=folder, data_set=rows, bundles=bundles,
             base=self._base(getattr(spec.recipe, "base", None)),
@@ -97,18 +103,23 @@ class Preparing:
             + (", or install dataset-fashion-mnist" if name == _FASHION_MNIST else "")
         )
 
-    def _bring_checkpoint(self, folder: Path, sha256: str, name: str) -> None:
-        """Of another machine. A checkpoint that is gone costs time, not the job."""
+    def _bring_checkpoint(self, folder: Path, sha256: str, name: str) -> str:
+        """Of another machine. One that is gone for good costs time, not the job: in words, why it is not
+        taken; empty where it is. Raises `Unavailable` where it cannot be had now: the job waits for it,
+        since whoever begins anew leaves nobody a use for it.
+        """
         target = folder / CHECKPOINTS / Path(name).name
         if target.exists():
-            return
+            return ""
         beside = folder / "tmp" / target.name  # the next attempt clears what a kill left there
         try:
             data_set.written(self.blobs, sha256, beside, _BYTES_MAX)  # the job verifies it itself
             with writing(target):
                 beside.replace(target)
-        except HybridgeError:
+        except (Unknown, TooLarge, NotTrusted) as error:
             beside.unlink(missing_ok=True)
+            return f"the checkpoint of another machine is not taken: {error}"
+        return ""
 
     def prune(self, held: frozenset[str]) -> None:
         """Folders of jobs that this worker has not: the newest `folders_kept` stay. Never raises."""

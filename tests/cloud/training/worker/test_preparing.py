@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import JobState
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.preparing import CHECKPOINTS, Preparing
+from shared.errors import Disconnected
 from tests.cloud.training.worker.standing import ROOT, Standing, until
 
 CONTENT = b"0123456789" * 10_000
@@ -56,6 +59,32 @@ def test_a_kill_while_a_checkpoint_is_fetched_leaves_no_stump_of_it(tmp_path):
     assert list(checkpoints.iterdir()) == []
     asyncio.run(preparing.order(job))
     assert {one.name: one.read_bytes() for one in checkpoints.iterdir()} == {"000002.txt": CONTENT}
+
+
+class Away(FolderBlobs):
+    """As a bucket is while its network is cut: what it has is not to be had."""
+
+    def parts(self, sha256):
+        raise Disconnected("the bucket cannot be reached")
+
+
+def test_a_checkpoint_that_cannot_be_had_now_is_waited_for_and_one_that_is_gone_is_not(tmp_path):
+    at = Standing(tmp_path / "at")
+    at.close()
+    config, said = at.config, []
+    shelf = BundleShelf(config.worker.bundles, None, config.state_dir)
+    job = Claimed("job", "o", at.spec("trains"), 2, 0.0, (HASH, "000002.txt"))
+    away = Preparing(config.worker, Away(at.state / "artifacts"), shelf, config.work_dir)
+    with pytest.raises(Disconnected, match="the bucket cannot be reached"):
+        asyncio.run(away.order(job, said.append))
+    assert said == []
+    gone = Preparing(
+        config.worker, FolderBlobs(at.state / "artifacts"), shelf, config.work_dir
+    )  # fmt: skip
+    asyncio.run(gone.order(job, said.append))
+    (line,) = said
+    assert line.startswith("the checkpoint of another machine is not taken: ")
+    assert f"there is no artifact {HASH}" in line
 
 
 def test_no_job_begins_in_an_old_folder_that_is_being_removed(tmp_path, monkeypatch):

@@ -34,6 +34,7 @@ from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import CHECKPOINTS, Preparing
 from cloud.training.worker.pushing import push, registry_of
+from cloud.training.worker.racing import Overtaken, unless
 from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.stopping import Stop, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
@@ -74,6 +75,7 @@ class JobRun:
         self._progress = 0.0
         self._stop: Stop | None = None
         self._stopping = asyncio.Event()
+        self._lost = asyncio.Event()
         self._checkpoint: Path | None = None
         self._shared_at = self._began
         self._sharing: asyncio.Task[None] | None = None
@@ -86,6 +88,8 @@ class JobRun:
         if self._stop is None or how == "lost":
             self._stop = how
             self._stopping.set()
+        if how == "lost":
+            self._lost.set()
 
     def held(self) -> Held:
         """For a beat: what it said until now, which this one forgets."""
@@ -109,15 +113,17 @@ class JobRun:
             log.exception("job_bug", extra={"job": self.job.id})
             ended = GaveBack(f"a bug of the worker: {type(error).__name__}: {error}", costs=True)
         finally:
-            if self._sharing is not None:
-                await asyncio.wait([self._sharing])
+            await self._shared()
             self._around.places.end(self.job.id)
         if self._stop == "lost":
             log.warning("job_lost", extra={"job": self.job.id})
             return
         if not (isinstance(ended, GaveBack) and ended.away):
             self._around.aways.over(self.job.id)
-        await self._tell(ended, artifacts)
+        try:
+            await unless(self._lost, self._tell(ended, artifacts))
+        except Overtaken:
+            log.warning("job_lost", extra={"job": self.job.id, "how": type(ended).__name__})
 
     def _away(self, error: Unavailable) -> Ended:
         times = self._around.aways.again(self.job.id)
@@ -214,8 +220,9 @@ class JobRun:
             case _:
                 pass
         if self._stop is not None:
-            if self._checkpoint is not None and self._stop != "lost":
-                await self._share(self._checkpoint)
+            if self._checkpoint is not None:
+                with suppress(Overtaken):
+                    await unless(self._lost, self._share(self._checkpoint))
             return stopped_as(self._stop, self.job.spec, self._around.settings)
         if isinstance(self._last, Stopped):
             return GaveBack("it stopped, and nobody had asked it to", costs=True)
@@ -272,6 +279,12 @@ class JobRun:
             if before is not None:
                 await asyncio.to_thread(around.blobs.remove, before)
 
+    async def _shared(self) -> None:
+        """Nothing of it is shared any more; a job that is lost waits for no database."""
+        if self._sharing is not None:
+            with suppress(Overtaken):
+                await unless(self._lost, _to_its_end(self._sharing))
+
     async def _look(self, folder: Path, pid: int, watch: Watch) -> None:
         """What it has on disk, and how long it waited for a core: whoever gives way to everything else
         is not to blame for that.
@@ -287,10 +300,10 @@ class JobRun:
                 return
 
     async def _tell(self, ended: Ended, artifacts: Sequence[Artifact]) -> None:
-        """Until the database takes it, or the lease is over and it is another's."""
+        """Until the database takes it; whoever calls it ends it when the job is another's."""
         around, pause_s = self._around, 0.2
         held: Held | None = None
-        while self._stop != "lost":
+        while True:
             try:
                 async with around.desk.turn:
                     held = held or self.held()
@@ -309,3 +322,7 @@ class JobRun:
 
     def _worked_s(self) -> float:
         return self.job.worked_s + max(0.0, self._clock() - self._began - self._waited_s)
+
+
+async def _to_its_end(task: asyncio.Task[None]) -> None:
+    await asyncio.gather(task, return_exceptions=True)

@@ -57,7 +57,9 @@ def feedback_of(order: Order) -> DataRows:
 
 
 def bundle_of(order: Order, ref: str, base: BaseData) -> Bundle:
-    """Raises `Unknown` when the worker has not brought it, `Malformed` when it is for other images."""
+    """Raises `Unknown` when the worker has not brought it, `Malformed` when it is for other images or labels:
+    a label is its number, so the same names in another order teach everything wrong.
+    """
     bundle = open_bundle(_path(order.bundles, ref))
     manifest = bundle.manifest
     tensor = manifest.inputs[0]
@@ -73,6 +75,12 @@ def bundle_of(order: Order, ref: str, base: BaseData) -> Bundle:
             f"{ref}: has {len(manifest.labels)} labels, the base data {len(base.names)}; name base "
             "data of this model"
         )
+    for number, (has, wanted) in enumerate(zip(manifest.labels, base.names, strict=True)):
+        if has != wanted:
+            raise Malformed(
+                f"{ref}: its label {number} is {has!r}, the base data's {wanted!r}; name base data of this "
+                "model, with its labels in the same order"
+            )
     return bundle
 
 

@@ -240,6 +240,37 @@ def test_base_data_of_another_model_is_refused(workshop: Workshop, tmp_path: Pat
         RECIPES["fp16"](order, Saying(lambda _: None))
 
 
+RECIPES_OF_A_BUNDLE: list[tuple[str, dict[str, object]]] = [
+    ("small", {"kind": "finetune", "student": "small@1.0.0"}),
+    ("small", {"kind": "prune", "source": "small@1.0.0"}),
+    ("small", {"kind": "quantize", "source": "small@1.0.0"}),
+    ("small", {"kind": "fp16", "source": "small@1.0.0"}),
+    ("big", {"kind": "distill", "name": "x", "network": "edge-net", "teacher": "big@1.0.0"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("named", "recipe"), RECIPES_OF_A_BUNDLE, ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_base_data_whose_labels_are_others_or_in_another_order_is_refused(
+    workshop: Workshop, tmp_path: Path, named: str, recipe: dict[str, object]
+) -> None:
+    from cloud.training.recipes.table import RECIPES
+
+    order = Order.model_validate({
+        "job": "x", "folder": tmp_path, "recipe": {**SMALL, "version": "1.0.6", **recipe},
+        "bundles": workshop._bundles,
+        "base": write_base(
+            tmp_path / "base.npz", names=np.frombuffer(b"dark\nbright\ngrey", np.uint8)
+        ),
+        "data_set": write_feedback(tmp_path / "d.npz", feedback()),
+    })  # fmt: skip
+    with pytest.raises(
+        HybridgeError, match=f"{named}@1.0.0: its label 1 is 'grey', the base data's 'bright'"
+    ):
+        RECIPES[order.recipe.kind](order, Saying(lambda _: None))
+
+
 def test_a_graph_that_does_not_reproduce_its_samples_is_no_bundle(
     workshop: Workshop, tmp_path: Path
 ) -> None:

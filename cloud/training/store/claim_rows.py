@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select, update
 from cloud.training.documents import JobSpec
 from cloud.training.queue.ending import Ended, GaveBack, changes
 from cloud.training.queue.settings import Training
+from cloud.training.store import job_rows
 from cloud.training.store import schema as s
 from cloud.training.store.job_rows import HELD, is_named
 
@@ -96,7 +97,7 @@ def end(connection: Connection, job: Claimed, ended: Ended, rules: Training, now
         ended, found.attempts, job.spec.attempts_max, found.stop, found.why, found.preemptions,
         rules, now,
     )  # fmt: skip
-    connection.execute(update(s.jobs).where(_J.id == job.id).values(**values))
+    job_rows.change(connection, job.id, values)
     return True
 
 
@@ -119,7 +120,7 @@ def take_over(connection: Connection, rules: Training, now: float) -> list[str]:
         values = changes(
             vanished, one.attempts, attempts_max, one.stop, one.why, one.preemptions, rules, now
         )
-        connection.execute(update(s.jobs).where(_J.id == one.id).values(**values))
+        job_rows.change(connection, one.id, values)
     return [one.id for one in lost]
 
 

@@ -102,11 +102,8 @@ class Desk:
                 return False
             self._store(connection, held)
             run_rows.add_artifacts(connection, held.job.id, artifacts)
-            ours = claim_rows.end(connection, held.job, ended, self._settings, now)
-            job = job_rows.row(connection, held.job.id)
-            over_at = None if job is None else job.ended_at  # None: it waits for another attempt
-            run_rows.update_figures(connection, held.job.id, figures or {}, ended_at=over_at)
-            return ours
+            run_rows.update_figures(connection, held.job.id, figures or {})
+            return claim_rows.end(connection, held.job, ended, self._settings, now)
 
         return await self._write(change)
 

@@ -202,6 +202,45 @@ def test_a_worker_that_claims_nothing_gets_nothing_placed_on_it(at):
     assert "no worker takes jobs now" in at.job("job-2").why
 
 
+def begun(job, at, **more):
+    run = Run(id=job.id, code_version="1", machine="m", started_at=at.now, **more)
+    return held(job, Notes(run=run))
+
+
+def test_a_later_attempt_keeps_what_the_first_was_told_and_what_was_measured(at):
+    at.submit(attempts_max=2)
+    desk = at.desk()
+    (job,) = at.beat(desk).claimed
+    at.beat(desk, begun(job, at, parameters={"epochs": 3}))
+    at.beat(desk, held(job, Notes(figures={"loss": 0.5, "accuracy": 0.8})))
+    at.end(desk, job, GaveBack("it crashed", costs=True))
+    at.now += 5
+    (job,) = at.beat(desk).claimed
+    at.beat(desk, begun(job, at, parameters={"epochs": 3, "resumed": True}))
+    at.beat(desk, held(job, Notes(figures={"loss": 0.4})))
+    run = asyncio.run(at.tracking.run("job-1"))
+    assert (run.parameters, run.started_at) == ({"epochs": 3}, 1000.0)
+    assert run.figures == {"loss": 0.4, "accuracy": 0.8}
+    assert run.ended_at is None
+
+
+def test_a_run_ends_with_its_job_however_that_ends(at):
+    """Given up since its worker vanished; cancelled while it waits for another attempt; done."""
+    for _ in range(3):
+        at.submit(attempts_max=1)
+    desk = at.desk()
+    vanished, waits, done = at.beat(desk).claimed
+    at.beat(desk, *(begun(one, at, parameters={}) for one in (vanished, waits, done)))
+    at.end(desk, waits, GaveBack("its worker was told to end", costs=False))
+    asyncio.run(at.queue.cancel(waits.id, "", "ann"))
+    at.end(desk, done, Done("n@1.0.0", "a" * 64))
+    at.now += 60
+    asyncio.run(at.queue.sweep())
+    for job, ended_at in ((vanished, 1060.0), (waits, 1000.0), (done, 1000.0)):
+        assert at.job(job.id).ended_at == ended_at
+        assert asyncio.run(at.tracking.run(job.id)).ended_at == ended_at
+
+
 def test_what_would_fail_again_fails_at_once(at):
     at.submit()
     desk = at.desk()

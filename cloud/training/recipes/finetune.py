@@ -88,7 +88,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     candidate = as_candidate(
         fitted, name=manifest.name, version=recipe.version, answers_for=manifest.answers_for,
         hyperparameters={"finetune": recipe.model_dump(mode="json")}, base_rows=len(replay),
-        ranges=mixed(train.images, base.train.images),
+        ranges=mixed(train.images, base.train.images), soft_by=parent if len(replay) else None,
     )  # fmt: skip
     ground = Ground(
         base=base, parent=parent, teacher=teacher, train=train, holdout=holdout,

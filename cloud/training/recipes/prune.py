@@ -69,7 +69,7 @@ def prune(order: Order, out: Saying) -> Made:
     candidate = as_candidate(
         model, name=manifest.name, version=recipe.version, answers_for=manifest.answers_for,
         hyperparameters={"prune": recipe.model_dump(mode="json")}, base_rows=len(rows),
-        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]),
+        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]), soft_by=teacher,
     )  # fmt: skip
     ground = Ground(
         base=base, parent=answering(source), teacher=teacher, dictionary=source.dictionary or None

@@ -78,7 +78,7 @@ def _made(
     candidate = as_candidate(
         model, name=recipe.name, version=recipe.version, answers_for=(), base_rows=len(rows),
         hyperparameters={recipe.kind: recipe.model_dump(mode="json")},
-        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]),
+        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]), soft_by=teacher,
     )  # fmt: skip
     ground = Ground(
         base=base, teacher=teacher if role_of(model) == "edge" else None,

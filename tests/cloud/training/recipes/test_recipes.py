@@ -196,6 +196,55 @@ def test_pruning_makes_a_smaller_graph(workshop: Workshop, source: str, paramete
     assert made.figures[figure_names.CLEAN] > 0.8
 
 
+def training_data(bundle: Bundle) -> str:
+    (line,) = [
+        one for one in (bundle.read(bundle.manifest.card).decode()).splitlines()
+        if one.startswith("Training data: ")
+    ]  # fmt: skip
+    return line.removeprefix("Training data: ")
+
+
+def test_the_card_says_who_taught(workshop: Workshop, tmp_path: Path) -> None:
+    data, short = write_feedback(tmp_path / "d.npz", feedback()), {**FITTING, "epochs": 1}
+    images = "images of base.npz with their labels"
+    tuned = workshop.make(
+        "who-tuned", data, kind="finetune", version="1.1.0", student="small@1.0.0",
+        teacher="big@1.0.0", replay_rows=100, fitting=short,
+    )  # fmt: skip
+    said = training_data(workshop.opened(tuned))
+    assert said.startswith(f"{images}; soft labels of these by small 1.0.0; ")
+    assert "big" not in said
+    alone = workshop.make(
+        "who-alone", data, kind="finetune", version="1.1.1", student="small@1.0.0",
+        replay_rows=0, imitate=0, fitting=short,
+    )  # fmt: skip
+    assert training_data(workshop.opened(alone)).startswith("180 samples from the field, ")
+    pruned = workshop.make(
+        "who-pruned", kind="prune", version="1.1.2", source="small@1.0.0", teacher="big@1.0.0",
+        fitting=short,
+    )  # fmt: skip
+    assert training_data(workshop.opened(pruned)) == (
+        f"{images}; soft labels of these by big 1.0.0."
+    )  # fmt: skip
+    half = workshop.make(
+        "who-half", kind="fp16", version="1.1.3", source="small@1.0.0", teacher="big@1.0.0"
+    )
+    assert training_data(workshop.opened(half)) == (
+        "none of its own, its weights are those of small 1.0.0."
+    )
+    assert training_data(open_bundle(workshop._bundles["big@1.0.0"])) == f"{images}."
+
+
+def test_a_distilled_cloud_model_names_its_teacher(workshop: Workshop) -> None:
+    made = workshop.make(
+        "taught", kind="distill", name="taught", network="cloud-net", teacher="big@1.0.0",
+        fitting={**FITTING, "epochs": 1},
+    )  # fmt: skip
+    bundle = workshop.opened(made)
+    assert bundle.manifest.lineage.hyperparameters["teacher"] == "big@1.0.0"
+    assert "soft labels of these by big 1.0.0" in training_data(bundle)
+
+
 def test_feedback_that_cannot_teach_fails_before_any_step(
     workshop: Workshop, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, assert_never
@@ -32,13 +31,14 @@ from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.leftovers import end_leftovers
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
-from cloud.training.worker.preparing import CHECKPOINTS, Preparing
+from cloud.training.worker.preparing import Preparing
 from cloud.training.worker.pushing import push, registry_of
 from cloud.training.worker.racing import Overtaken, unless
 from cloud.training.worker.settings import TrainWorker
+from cloud.training.worker.sharing import Sharing
 from cloud.training.worker.stopping import Stop, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
-from shared.errors import HybridgeError, Refused, Unavailable
+from shared.errors import Refused, Unavailable
 
 log = logging.getLogger(__name__)
 _LOOK_S: Final = 5.0
@@ -76,9 +76,10 @@ class JobRun:
         self._stop: Stop | None = None
         self._stopping = asyncio.Event()
         self._lost = asyncio.Event()
-        self._checkpoint: Path | None = None
-        self._shared_at = self._began
-        self._sharing: asyncio.Task[None] | None = None
+        self._sharing = Sharing(
+            job, around.preparing.folder(job.id), around.blobs, around.desk,
+            around.settings.checkpoint_shared_s, self._lost,
+        )  # fmt: skip
         self._last: Message | None = None
         self.is_told = False
         """Its end is stored: it has nothing more to say."""
@@ -113,7 +114,7 @@ class JobRun:
             log.exception("job_bug", extra={"job": self.job.id})
             ended = GaveBack(f"a bug of the worker: {type(error).__name__}: {error}", costs=True)
         finally:
-            await self._shared()
+            await self._sharing.settled()
             self._around.places.end(self.job.id)
         if self._stop == "lost":
             log.warning("job_lost", extra={"job": self.job.id})
@@ -220,9 +221,7 @@ class JobRun:
             case _:
                 pass
         if self._stop is not None:
-            if self._checkpoint is not None:
-                with suppress(Overtaken):
-                    await unless(self._lost, self._share(self._checkpoint))
+            await self._sharing.last()
             return stopped_as(self._stop, self.job.spec, self._around.settings)
         if isinstance(self._last, Stopped):
             return GaveBack("it stopped, and nobody had asked it to", costs=True)
@@ -254,11 +253,7 @@ class JobRun:
             case Said():
                 self._said(message.text)
             case Checkpointed():
-                self._checkpoint = message.path
-                if self._clock() - self._shared_at >= around.settings.checkpoint_shared_s and (
-                    self._sharing is None or self._sharing.done()
-                ):
-                    self._sharing = asyncio.create_task(self._share(message.path), name="sharing")
+                self._sharing.written(message.path)
             case Stopped() | Failed() | Made():
                 pass
             case _:
@@ -266,24 +261,6 @@ class JobRun:
 
     def _said(self, text: str) -> None:
         self._notes.said(text, self._around.now())
-
-    async def _share(self, path: Path) -> None:
-        """Copy a checkpoint to where another machine finds it; that it fails costs only time."""
-        around, folder = self._around, self._around.preparing.folder(self.job.id).absolute()
-        self._shared_at = self._clock()
-        if path.parent != folder / CHECKPOINTS:
-            return
-        with suppress(HybridgeError, ValueError):
-            kept = await asyncio.to_thread(keeping.store, around.blobs, path, path.name)
-            before = await around.desk.keep_checkpoint(self.job, kept.sha256, kept.name)
-            if before is not None:
-                await asyncio.to_thread(around.blobs.remove, before)
-
-    async def _shared(self) -> None:
-        """Nothing of it is shared any more; a job that is lost waits for no database."""
-        if self._sharing is not None:
-            with suppress(Overtaken):
-                await unless(self._lost, _to_its_end(self._sharing))
 
     async def _look(self, folder: Path, pid: int, watch: Watch) -> None:
         """What it has on disk, and how long it waited for a core: whoever gives way to everything else
@@ -322,7 +299,3 @@ class JobRun:
 
     def _worked_s(self) -> float:
         return self.job.worked_s + max(0.0, self._clock() - self._began - self._waited_s)
-
-
-async def _to_its_end(task: asyncio.Task[None]) -> None:
-    await asyncio.gather(task, return_exceptions=True)

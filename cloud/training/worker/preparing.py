@@ -9,17 +9,17 @@ from typing import Final
 
 from cloud.registry.artifacts.blobs import Blobs
 from cloud.training.child_messages import Order
+from cloud.training.recipes.checkpoint_file import BYTES_MAX
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import data_set
 from cloud.training.worker.apart import free_bytes
 from cloud.training.worker.bundles import BundleShelf, wanted
 from cloud.training.worker.settings import TrainWorker
+from cloud.training.worker.sharing import CHECKPOINTS
 from shared.disk import NoRoom, writing
 from shared.errors import NotTrusted, TooLarge, Unknown
 
 _FASHION_MNIST: Final = "fashion-mnist"
-CHECKPOINTS: Final = "checkpoints"
-_BYTES_MAX: Final = 1 << 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Preparing:
             return ""
         beside = folder / "tmp" / target.name  # the next attempt clears what a kill left there
         try:
-            data_set.written(self.blobs, sha256, beside, _BYTES_MAX)  # the job verifies it itself
+            data_set.written(self.blobs, sha256, beside, BYTES_MAX)  # the job verifies it itself
             with writing(target):
                 beside.replace(target)
         except (Unknown, TooLarge, NotTrusted) as error:

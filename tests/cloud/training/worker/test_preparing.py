@@ -12,7 +12,8 @@ from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import JobState
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker.bundles import BundleShelf
-from cloud.training.worker.preparing import CHECKPOINTS, Preparing
+from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.sharing import CHECKPOINTS
 from shared.errors import Disconnected
 from tests.cloud.training.worker.standing import ROOT, Standing, until
 

@@ -62,6 +62,10 @@ def bundle_of(order: Order, ref: str, base: BaseData) -> Bundle:
     """
     bundle = open_bundle(_path(order.bundles, ref))
     manifest = bundle.manifest
+    if (is_of := f"{manifest.name}@{manifest.version}") != ref:
+        raise Malformed(
+            f"{ref}: what the worker brought is {is_of}; look at its bundle folders (worker.bundles)"
+        )
     tensor = manifest.inputs[0]
     if manifest.task != "classify" or manifest.backbone is not None or len(manifest.inputs) != 1:
         raise Malformed(f"{ref}: is no whole classifier of one input; name one that is")

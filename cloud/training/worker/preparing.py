@@ -49,7 +49,9 @@ class Preparing:
         bundles = {}
         for ref in wanted(spec.recipe):
             there = await self.shelf.bring(ref)
-            bundles[ref] = await asyncio.to_thread(_copied, there, folder / "inputs" / "bundles")
+            bundles[ref] = await asyncio.to_thread(
+                _copied, there, folder / "inputs" / "bundles" / ref
+            )
         if job.checkpoint is not None:
             lost = await asyncio.to_thread(self._bring_checkpoint, folder, *job.checkpoint)
             if lost:
@@ -137,12 +139,14 @@ class Preparing:
 
 
 def _copied(bundle: Path, folder: Path) -> Path:
-    """Its own: the shelf may forget its one while the job runs."""
+    """Its own: the shelf may forget its one while the job runs. `folder` is this bundle's alone: two may be
+    called the same where they come from.
+    """
     target = folder / bundle.name
     with writing(target):
         folder.mkdir(parents=True, exist_ok=True)
         if bundle.is_dir():
-            shutil.copytree(bundle, target, dirs_exist_ok=True)
+            shutil.copytree(bundle, target)
         else:
             shutil.copyfile(bundle, target)
     return target

@@ -276,6 +276,22 @@ def test_a_bundle_that_nobody_brought_is_named(workshop: Workshop) -> None:
         workshop.make("none", kind="fp16", version="1.0.6", source="other@1.0.0")
 
 
+def test_a_bundle_that_is_not_the_one_that_was_named_is_refused(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    from cloud.training.recipes.table import RECIPES
+
+    order = Order.model_validate({
+        "job": "x", "folder": tmp_path, "base": workshop._base,
+        "recipe": {**SMALL, "version": "1.0.6", "kind": "fp16", "source": "small@1.0.0"},
+        "bundles": {"small@1.0.0": workshop._bundles["big@1.0.0"]},
+    })  # fmt: skip
+    with pytest.raises(
+        HybridgeError, match=r"small@1\.0\.0: what the worker brought is big@1\.0\.0"
+    ):
+        RECIPES["fp16"](order, Saying(lambda _: None))
+
+
 def test_base_data_of_another_model_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     from cloud.training.recipes.table import RECIPES
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from sqlalchemy import Connection, select, update
 
-from cloud.training.documents import JobSpec
+from cloud.training.documents import JobSpec, JobState
 from cloud.training.queue.ending import Ended, GaveBack, changes
 from cloud.training.queue.settings import Training
 from cloud.training.store import job_rows
@@ -84,21 +84,23 @@ def stop(connection: Connection, job_id: str, how: str, why: str) -> None:
     )
 
 
-def end(connection: Connection, job: Claimed, ended: Ended, rules: Training, now: float) -> bool:
-    """What came of it; false where it is not ours any more."""
+def end(
+    connection: Connection, job: Claimed, ended: Ended, rules: Training, now: float
+) -> JobState | None:
+    """What came of it, and its state then; None where it is not ours any more."""
     found = connection.execute(
         select(_J.attempts, _J.stop, _J.preemptions, _J.why).where(
             _J.id == job.id, _J.owner == job.owner, _J.state.in_(HELD)
         )
     ).one_or_none()
     if found is None:
-        return False
+        return None
     values = changes(
         ended, found.attempts, job.spec.attempts_max, found.stop, found.why, found.preemptions,
         rules, now,
     )  # fmt: skip
     job_rows.change(connection, job.id, values)
-    return True
+    return JobState(str(values["state"]))
 
 
 def let_go(connection: Connection, worker: str, now: float) -> None:

@@ -13,6 +13,8 @@ from cloud.training.store import schema as s
 _J: Final = s.jobs.c
 HELD: Final = (JobState.RUNNING.value, JobState.STOPPING.value)
 """States in which a worker has it, by a lease."""
+OVER: Final = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+"""From which it never comes back."""
 WHY_MAX: Final = 1000
 
 

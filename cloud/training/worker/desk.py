@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from cloud.training.documents import Artifact
+from cloud.training.documents import Artifact, JobState
 from cloud.training.queue.ending import Ended
 from cloud.training.queue.parties import level
 from cloud.training.queue.placing import decide
@@ -91,15 +91,15 @@ class Desk:
         ended: Ended,
         artifacts: Sequence[Artifact] = (),
         figures: Mapping[str, float] | None = None,
-    ) -> bool:
-        """What came of a job, with all that it said; false where it is ours no more."""
+    ) -> JobState | None:
+        """What came of a job, with all that it said, and its state then; None where it is ours no more."""
 
-        def change(connection: Connection) -> bool:
+        def change(connection: Connection) -> JobState | None:
             now = self._now()
             if claim_rows.renew(
                 connection, held.job, now, self._settings.lease_s, _progress(held)
             ) is None:  # fmt: skip
-                return False
+                return None
             self._store(connection, held)
             run_rows.add_artifacts(connection, held.job.id, artifacts)
             run_rows.update_figures(connection, held.job.id, figures or {})

@@ -22,6 +22,7 @@ from cloud.training.child_messages import (
 from cloud.training.documents import Artifact, Run
 from cloud.training.queue.ending import Broke, Done, Ended, GaveBack
 from cloud.training.store.claim_rows import Claimed
+from cloud.training.store.job_rows import OVER
 from cloud.training.worker import keeping
 from cloud.training.worker.apart import environment, folder_bytes, waited_for_core_s
 from cloud.training.worker.aways import Aways
@@ -83,6 +84,8 @@ class JobRun:
         self._last: Message | None = None
         self.is_told = False
         """Its end is stored: it has nothing more to say."""
+        self.is_over = False
+        """And it goes on nowhere."""
 
     def stop(self, how: Stop) -> None:
         """The first one counts, but that it is lost counts above all."""
@@ -284,8 +287,8 @@ class JobRun:
             try:
                 async with around.desk.turn:
                     held = held or self.held()
-                    ours = await around.desk.end(held, ended, artifacts, held.notes.figures)
-                    self.is_told = True
+                    state = await around.desk.end(held, ended, artifacts, held.notes.figures)
+                    self.is_told, self.is_over = True, state in OVER
             except Unavailable as error:
                 log.warning(
                     "job_end_not_stored", extra={"job": self.job.id, "why": str(error)[:300]}
@@ -293,7 +296,7 @@ class JobRun:
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
                 continue
-            event = "job_ended" if ours else "job_lost"
+            event = "job_lost" if state is None else "job_ended"
             log.info(event, extra={"job": self.job.id, "how": type(ended).__name__})
             return
 

@@ -123,6 +123,10 @@ class Preparing:
             return f"the checkpoint of another machine is not taken: {error}"
         return ""
 
+    def remove(self, job: str) -> None:
+        """Of a job that is over: nobody goes on from it. Blocking; never raises."""
+        shutil.rmtree(self.folder(job), ignore_errors=True)
+
     def prune(self, held: frozenset[str]) -> None:
         """Folders of jobs that this worker has not: the newest `folders_kept` stay. Never raises."""
         try:

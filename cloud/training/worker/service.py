@@ -214,6 +214,8 @@ class TrainWorkerService:
                 del self._runs[job], self._tasks[job]
             self._kick.set()
         async with self._clearing:
+            if run.is_over:
+                await asyncio.to_thread(around.preparing.remove, job)
             await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
         if self._config.worker.mlflow is not None:
             await copy_to(self._config.worker.mlflow, Tracking(self._database), job)

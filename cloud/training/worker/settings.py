@@ -53,7 +53,8 @@ class TrainWorker(Section):
     free_bytes_min: Annotated[int, Field(ge=0)] = 1024**3
     """With less on the disk of `work_dir` the worker takes no jobs: others need it."""
     folders_kept: Annotated[int, Field(ge=0, le=1000)] = 16
-    """Folders of interrupted jobs, which may come back here; the oldest go first."""
+    """Folders of interrupted jobs, which may come back here; the oldest go first. A job that is over
+    leaves none."""
     memory_bytes_max: Count | None = None
     """Of one job: `memory.max` of its cgroup, or RLIMIT_DATA of each of its processes. None: no
     bound, and then a job that takes all has the kernel choose whom it kills: jobs first."""

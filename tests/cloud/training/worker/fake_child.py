@@ -105,14 +105,14 @@ def misbehave(does: str, folder: Path) -> None:
             child = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
             )
-            (folder / "checkpoints" / "left.pid").write_text(str(child.pid))
+            say("said", text=f"left {child.pid}")
         case "hides":  # a process that holds its pipes and does not carry its mark
             child = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(600)"],
                 start_new_session=True,
                 env={},
             )
-            (folder / "checkpoints" / "left.pid").write_text(str(child.pid))
+            say("said", text=f"left {child.pid}")
         case "fills":
             (folder / "big").write_bytes(os.urandom(3 * 2**20))
             hang()

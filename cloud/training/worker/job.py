@@ -107,6 +107,9 @@ class JobRun:
         artifacts: list[Artifact] = []
         try:
             ended = await self._work(artifacts)
+        except Overtaken:  # while it was prepared, or pushed
+            assert self._stop is not None
+            ended = stopped_as(self._stop, self.job.spec, self._around.settings)
         except Refused as error:
             ended = Broke(str(error))
         except Astray as error:  # tried again: it may have been this machine
@@ -142,9 +145,8 @@ class JobRun:
         if self.job.spec.push:
             registry_of(around.settings.registry)  # before hours of work, not after them
         await asyncio.to_thread(end_leftovers, around.preparing.folder(self.job.id).absolute())
-        order = await around.preparing.order(self.job, self._said)
-        if self._stop is not None:  # before it began
-            return stopped_as(self._stop, self.job.spec, around.settings)
+        preparing = around.preparing.order(self.job, self._said)
+        order = await unless(self._stopping, preparing)
         ended = await self._in_process(order)
         if ended is not None:
             return ended
@@ -158,7 +160,8 @@ class JobRun:
         ref = f"{made.name}@{made.version}"
         if self.job.spec.push:
             before = begun_with(self.job.spec.recipe)
-            await push(around.settings.registry, folder / bundle.name, self.job.id, before)
+            pushing = push(around.settings.registry, folder / bundle.name, self.job.id, before)
+            await unless(self._stopping, pushing)
         return Done(ref, bundle.sha256)
 
     async def _in_process(self, order: Order) -> Ended | None:

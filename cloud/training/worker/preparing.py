@@ -1,7 +1,7 @@
 """A job's folder, and everything that it needs as files: the process then asks nobody for anything."""
 
-import asyncio
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import data_set
 from cloud.training.worker.apart import free_bytes
 from cloud.training.worker.bundles import BundleShelf, wanted
+from cloud.training.worker.racing import in_thread
 from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.sharing import CHECKPOINTS
 from shared.disk import NoRoom, writing
@@ -33,27 +34,27 @@ class Preparing:
         return self.work_dir / job
 
     async def order(self, job: Claimed, said: Callable[[str], None] = lambda _: None) -> Order:
-        """`said` hears what the job has to do without.
+        """`said` hears what the job has to do without. Cancelled, it ends with the part of a file that is
+        under way, and leaves no thread in the folder.
 
         Raises `Refused` for what is not there or not what it should be, `Unavailable`.
         """
-        settings, spec = self.settings, job.spec
+        settings, spec, cut = self.settings, job.spec, threading.Event()
         folder = self.folder(job.id).absolute()
-        await asyncio.to_thread(self._make, folder)
+        await in_thread(cut, self._make, folder)
         rows: Path | None = None
         if spec.data_set is not None:
             rows = folder / "inputs" / "data_set.npz"
-            await asyncio.to_thread(
-                data_set.bring, self.blobs, spec.data_set, rows, settings.folder_bytes_max
+            await in_thread(
+                cut, data_set.bring, self.blobs, spec.data_set, rows, settings.folder_bytes_max, cut
             )
         bundles = {}
         for ref in wanted(spec.recipe):
             there = await self.shelf.bring(ref)
-            bundles[ref] = await asyncio.to_thread(
-                _copied, there, folder / "inputs" / "bundles" / ref
-            )
+            place = folder / "inputs" / "bundles" / ref
+            bundles[ref] = await in_thread(cut, _copied, there, place)
         if job.checkpoint is not None:
-            lost = await asyncio.to_thread(self._bring_checkpoint, folder, *job.checkpoint)
+            lost = await in_thread(cut, self._bring_checkpoint, folder, *job.checkpoint, cut)
             if lost:
                 said(lost)
         return Order(
@@ -105,7 +106,7 @@ class Preparing:
             + (", or install dataset-fashion-mnist" if name == _FASHION_MNIST else "")
         )
 
-    def _bring_checkpoint(self, folder: Path, sha256: str, name: str) -> str:
+    def _bring_checkpoint(self, folder: Path, sha256: str, name: str, cut: threading.Event) -> str:
         """Of another machine. One that is gone for good costs time, not the job: in words, why it is not
         taken; empty where it is. Raises `Unavailable` where it cannot be had now: the job waits for it,
         since whoever begins anew leaves nobody a use for it.
@@ -115,7 +116,9 @@ class Preparing:
             return ""
         beside = folder / "tmp" / target.name  # the next attempt clears what a kill left there
         try:
-            data_set.written(self.blobs, sha256, beside, BYTES_MAX)  # the job verifies it itself
+            data_set.written(
+                self.blobs, sha256, beside, BYTES_MAX, cut
+            )  # the job verifies it itself
             with writing(target):
                 beside.replace(target)
         except (Unknown, TooLarge, NotTrusted) as error:

@@ -1,9 +1,11 @@
 """Work that something else may overtake: a request to stop, a lease that is over."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -24,3 +26,18 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
         waiting.cancel()
         await asyncio.gather(working, waiting, return_exceptions=True)
     raise Overtaken
+
+
+async def in_thread(
+    cut: threading.Event, call: Callable[P, T], *args: P.args, **more: P.kwargs
+) -> T:
+    """As `asyncio.to_thread`, but whoever is cancelled has `cut` set and waits for the thread: it writes
+    where others write next.
+    """
+    working = asyncio.create_task(asyncio.to_thread(call, *args, **more), name="thread")
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        cut.set()
+        await asyncio.gather(working, return_exceptions=True)
+        raise

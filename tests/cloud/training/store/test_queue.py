@@ -241,6 +241,24 @@ def test_a_run_ends_with_its_job_however_that_ends(at):
         assert asyncio.run(at.tracking.run(job.id)).ended_at == ended_at
 
 
+def test_a_worker_that_drains_or_is_gone_gets_no_jobs_and_is_listed_as_it_was_seen(at):
+    at.submit(cpus=4)
+    drains, other = at.desk("a"), at.desk("b")
+    asyncio.run(drains.begin("nothing"))
+    assert at.beat(drains, claims=False).claimed == []
+    (job,) = at.beat(other).claimed
+    at.end(other, job, Broke("no"))
+    asyncio.run(drains.gone())
+    (gone, _) = asyncio.run(at.queue.workers())
+    assert (gone.name, gone.seen_at, gone.cpus, gone.cpus_free) == ("a", 1000.0, 0, 0)
+    asyncio.run(other.gone())
+    at.submit()
+    assert "no worker is there" in at.job("job-2").why
+    asyncio.run(at.desk("a", token="another process").begin("nothing"))
+    with pytest.raises(InUse, match="another train-worker of this name"):
+        asyncio.run(at.desk("a", token="a third").begin("nothing"))
+
+
 def test_what_would_fail_again_fails_at_once(at):
     at.submit()
     desk = at.desk()

@@ -168,7 +168,9 @@ class JobRun:
         """How it ended; None: it made a bundle."""
         around, settings, spec = self._around, self._around.settings, self.job.spec
         place = around.places.make(self.job.id, spec.cpus)
-        env = environment(order.threads, settings.gpus, order.folder / "tmp")
+        env = environment(
+            order.threads, settings.gpus, order.folder / "tmp", settings.ray_address
+        )  # fmt: skip
         child = await Child.start(order, place, env, self._said, around.words)
         left_s = max(0.0, spec.max_duration_s - self.job.worked_s)
         bounds = Bounds(settings.start_s, settings.silence_s, left_s, settings.lines_per_s_max)

@@ -62,6 +62,11 @@ class TrainWorker(Section):
     """Folder of a cgroup (v2) that is delegated to this process. auto: its own, where that is."""
     gpus: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9,:_/-]{0,200}$")] = ""
     """CUDA_VISIBLE_DEVICES of its jobs; empty: none is seen."""
+    ray_address: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.:_\[\]-]{1,200}$")] | None
+    ) = None
+    """`host:port` of the Ray cluster that jobs with the engine "ray" run over, as RAY_ADDRESS in their
+    environment. None: one that runs on this machine."""
     bundles: Annotated[tuple[Path, ...], Field(max_length=64)] = ()
     """Folders of bundles (`fashion-edge/`, or `fashion-edge-1.0.0.hyb`), looked at before the
     registry is asked; what lies in them is trusted."""

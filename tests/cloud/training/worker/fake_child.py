@@ -43,7 +43,10 @@ def main() -> None:
     step, chain = 0, str(recipe["fitting"]["seed"])
     if found:
         step, chain = json.loads(found[-1].read_text())
-    env = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")}
+    env = {
+        name: os.environ.get(name)
+        for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "RAY_ADDRESS")
+    }
     say(
         "started", parameters={"kind": recipe["kind"], "steps": steps, **env}, machine="a fake",
         resumed_step=step or None,

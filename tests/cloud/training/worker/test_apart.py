@@ -10,6 +10,7 @@ import pytest
 from cloud.training.worker.apart import Cgroup, environment, folder_bytes, own_cgroup
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
+from cloud.training.worker.settings import TrainWorker
 from shared.errors import Malformed, Unavailable
 from tests.cloud.training.worker.standing import Standing
 
@@ -105,6 +106,31 @@ def test_a_job_inherits_no_secret(monkeypatch, tmp_path):
     assert "HYBRIDGE_API_KEY" not in found
     assert found["MKL_NUM_THREADS"] == "3"
     assert found["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_job_is_told_of_the_ray_cluster_that_the_settings_name_and_of_no_other(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("RAY_ADDRESS", "somebody.elses:6379")
+    at = Standing(tmp_path / "at", 'ray_address = "head.example:6379"')
+    at.close()
+    named = at.config.worker.ray_address
+    assert environment(1, "", tmp_path, named)["RAY_ADDRESS"] == "head.example:6379"
+    assert "RAY_ADDRESS" not in environment(1, "", tmp_path, TrainWorker().ray_address)
+
+
+def test_a_jobs_process_is_told_of_the_ray_cluster(tmp_path):
+    at = Standing(tmp_path / "at", 'ray_address = "head.example:6379"')
+
+    async def go():
+        async with at.working():
+            job = await at.submit("trains", steps=2)
+            await at.over(job)
+        return await at.tracking.run(job)
+
+    run = asyncio.run(go())
+    at.close()
+    assert run.parameters["RAY_ADDRESS"] == "head.example:6379"
 
 
 def test_a_folder_is_counted_as_it_fills_the_disk(tmp_path):

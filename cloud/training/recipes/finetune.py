@@ -17,7 +17,7 @@ from cloud.training.recipes import learning_rows, make_bundle, starting
 from cloud.training.recipes.base_data import BaseData
 from cloud.training.recipes.ending import as_candidate
 from cloud.training.recipes.field import Field, train_and_holdout
-from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of
+from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of, hashes
 from cloud.training.recipes.learning_rows import Rows
 from cloud.training.recipes.likeness import Likeness, likeness
 from cloud.training.recipes.loop import FitTask, Loss, fit
@@ -80,6 +80,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
                 rows_per_epoch(turns), recipe.fitting, AVERAGED_STEPS
             ),
             key=recipe.model_dump_json(),
+            made_from=hashes(base, student, data_set=content_hash(rows)),
         ),
         out,
     )  # fmt: skip

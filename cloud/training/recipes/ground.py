@@ -1,5 +1,7 @@
 """What a recipe stands on: base data, feedback, and the bundles that its order names, opened."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +88,17 @@ def bundle_of(order: Order, ref: str, base: BaseData) -> Bundle:
                 "model, with its labels in the same order"
             )
     return bundle
+
+
+def hashes(base: BaseData, *bundles: Bundle | None, data_set: str | None = None) -> str:
+    """Of all that rows are made from: base data, what answers for them, by each bundle's manifest, which
+    has its files' hashes, and the feedback's content.
+    """
+    manifests = [
+        None if one is None else hashlib.sha256(one.manifest.model_dump_json().encode()).hexdigest()
+        for one in bundles
+    ]
+    return json.dumps([base.sha256, manifests, data_set])
 
 
 def answering(bundle: Bundle) -> Answering:

@@ -15,7 +15,7 @@ from cloud.training.documents import NetworkName, Prune
 from cloud.training.recipes import learning_rows, make_bundle, starting
 from cloud.training.recipes.ending import as_candidate
 from cloud.training.recipes.finetune import MEASURED_ROWS, RANGE_SAMPLES
-from cloud.training.recipes.ground import answering, base_of, bundle_of
+from cloud.training.recipes.ground import answering, base_of, bundle_of, hashes
 from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
 from cloud.training.recipes.starting import Weights
@@ -63,7 +63,8 @@ def prune(order: Order, out: Saying) -> Made:
         len(base.names),
     )
     out.stop_if_asked()
-    model = fitted(network, order, out, rows, recipe.fitting, TEMPERATURE)
+    made_from = hashes(base, source, None if teacher is None else teacher.bundle)
+    model = fitted(network, order, out, rows, recipe.fitting, TEMPERATURE, made_from)
     out.stop_if_asked()
     manifest = source.manifest
     candidate = as_candidate(

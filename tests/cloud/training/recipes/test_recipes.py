@@ -292,6 +292,23 @@ def test_a_bundle_that_is_not_the_one_that_was_named_is_refused(
         RECIPES["fp16"](order, Saying(lambda _: None))
 
 
+def test_what_rows_are_made_from_is_told_apart(workshop: Workshop, tmp_path: Path) -> None:
+    from cloud.training.recipes import base_data, ground
+
+    base = base_data.load(workshop._base)
+    other = base_data.load(
+        write_base(tmp_path / "b.npz", train_labels=np.arange(400, dtype=np.int64) % 3)
+    )
+    small, big = (open_bundle(workshop._bundles[ref]) for ref in ("small@1.0.0", "big@1.0.0"))
+    found = [
+        ground.hashes(base), ground.hashes(other), ground.hashes(base, small),
+        ground.hashes(base, big), ground.hashes(base, small, big), ground.hashes(base, small, None),
+        ground.hashes(base, small, data_set="a" * 64), ground.hashes(base, small, data_set="b" * 64),
+    ]  # fmt: skip
+    assert len(set(found)) == len(found)
+    assert ground.hashes(base, open_bundle(workshop._bundles["small@1.0.0"])) == found[2]
+
+
 def test_base_data_of_another_model_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     from cloud.training.recipes.table import RECIPES
 

@@ -77,6 +77,8 @@ class JobRun:
         self._stop: Stop | None = None
         self._stopping = asyncio.Event()
         self._lost = asyncio.Event()
+        self._flooding = asyncio.Event()
+        """Its stderr: what it reads of stdout says so itself."""
         self._sharing = Sharing(
             job, around.preparing.folder(job.id), around.blobs, around.desk,
             around.settings.checkpoint_shared_s, self._lost,
@@ -171,10 +173,12 @@ class JobRun:
         env = environment(
             order.threads, settings.gpus, order.folder / "tmp", settings.ray_address
         )  # fmt: skip
-        child = await Child.start(order, place, env, self._said, around.words)
         left_s = max(0.0, spec.max_duration_s - self.job.worked_s)
         bounds = Bounds(settings.start_s, settings.silence_s, left_s, settings.lines_per_s_max)
         watch = Watch(bounds, self._clock())
+        child = await Child.start(
+            order, place, env, lambda text: self._said_aside(watch, text), around.words
+        )  # fmt: skip
         reading = asyncio.create_task(self._read(child, watch), name="reading")
         looking = asyncio.create_task(self._look(order.folder, child.pid, watch), name="looking")
         within_s = 0.0
@@ -191,6 +195,7 @@ class JobRun:
         """To its last word; how long its end may take then. Raises `Astray`."""
         killed_at: float | None = None
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
+        flooding = asyncio.create_task(self._flooding.wait(), name="flooding")
         try:
             while not reading.done():
                 if self._stop == "lost":
@@ -199,7 +204,7 @@ class JobRun:
                     child.ask_to_stop()
                     killed_at = self._clock() + self._around.settings.grace_s
                 ends = watch.look_at(self._clock()) if killed_at is None else killed_at
-                waits = {reading} if self._stopping.is_set() else {reading, stopping}
+                waits = {reading} if self._stopping.is_set() else {reading, stopping, flooding}
                 await asyncio.wait(
                     waits, timeout=max(0.0, ends - self._clock()),
                     return_when=asyncio.FIRST_COMPLETED,
@@ -210,6 +215,8 @@ class JobRun:
                 if killed_at is not None:
                     if now >= killed_at:
                         return 0.0
+                elif self._flooding.is_set():
+                    raise Astray(watch.why_flooded())
                 elif now >= watch.silent_at():
                     raise Astray(watch.why_silent())
                 elif now >= watch.spent_at():
@@ -219,6 +226,7 @@ class JobRun:
             return grace_s if killed_at is None else max(0.0, killed_at - self._clock())
         finally:
             stopping.cancel()
+            flooding.cancel()
 
     async def _judged(self, code: int) -> Ended | None:
         match self._last:
@@ -269,6 +277,13 @@ class JobRun:
 
     def _said(self, text: str) -> None:
         self._notes.said(text, self._around.now())
+
+    def _said_aside(self, watch: Watch, text: str) -> None:
+        """On its stderr."""
+        if watch.may_say(self._clock()):
+            self._said(text)
+        else:
+            self._flooding.set()
 
     async def _look(self, folder: Path, pid: int, watch: Watch) -> None:
         """What it has on disk, and how long it waited for a core: whoever gives way to everything else

@@ -81,6 +81,9 @@ def misbehave(does: str, folder: Path) -> None:
         case "floods":
             while True:
                 say("said", text="again")
+        case "floods_stderr":
+            while True:
+                print("again", file=sys.stderr)
         case "long_line":
             sys.stdout.write("x" * (LINE_BYTES_MAX * 4))
             sys.stdout.flush()

@@ -152,6 +152,24 @@ def test_what_a_job_says_while_the_database_is_away_is_bounded():
     assert notes.taken().lines == []
 
 
+def test_that_something_was_dropped_is_said_once_a_job_when_it_was():
+    notes, said = Notes(), []
+    for beat in range(4):
+        for _ in range(2100):
+            notes.said("again", 100.0 + beat)
+        said += [line for line in notes.taken().lines if line[1] != "again"]
+    (line,) = said
+    assert line[0] == 100.0
+    assert line[1].startswith("(100 points and lines more, of which nothing is kept")
+    notes = Notes(metrics={f"m{number}" for number in range(256)})
+    notes.measured(1, {"one more": 1.0}, 50.0)
+    taken = notes.taken()
+    notes.put_back(taken)
+    assert notes.taken().lines == taken.lines == [
+        (50.0, "(1 points and lines more, of which nothing is kept; others may follow, unsaid)")
+    ]  # fmt: skip
+
+
 def test_one_job_has_so_many_metrics_however_long_it_goes_on():
     notes = Notes()
     names: set[str] = set()

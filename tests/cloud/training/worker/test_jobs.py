@@ -10,6 +10,7 @@ from tests.cloud.training.worker.standing import Standing
 
 BAD = {
     "floods": "more than 50 lines a second",
+    "floods_stderr": "more than 50 lines a second",
     "long_line": "over 65536 bytes",
     "garbage": "no message",
     "hangs": "said nothing for 3 s (worker.silence_s)",

@@ -163,7 +163,9 @@ class JobRun:
         if self.job.spec.push:
             before = begun_with(self.job.spec.recipe)
             pushing = push(around.settings.registry, folder / bundle.name, self.job.id, before)
-            await unless(self._stopping, pushing)
+            # whoever made it in the grace after its time has made it
+            made_late = self._stop in {"time", "disk"}
+            await unless(self._lost if made_late else self._stopping, pushing)
         return Done(ref, bundle.sha256)
 
     async def _in_process(self, order: Order) -> Ended | None:

@@ -101,6 +101,14 @@ def hashes(base: BaseData, *bundles: Bundle | None, data_set: str | None = None)
     return json.dumps([base.sha256, manifests, data_set])
 
 
+def check_is_new(version: str, source: Bundle) -> None:
+    """Raises `Malformed` where what it is made from has the version already."""
+    manifest = source.manifest
+    if version == manifest.version:
+        ref = f"{manifest.name}@{manifest.version}"
+        raise Malformed(f"version: {ref} has it; give what it makes another")
+
+
 def answering(bundle: Bundle) -> Answering:
     """Raises `Unknown` for a bundle that ONNX Runtime cannot run."""
     variants = {variant.key: variant for variant in bundle.manifest.variants}

@@ -271,6 +271,13 @@ def test_a_fine_tune_that_makes_nothing_new_is_refused(
         workshop.make("none", data, **recipe)
 
 
+@pytest.mark.parametrize("kind", ["prune", "quantize", "fp16"])
+def test_a_version_that_the_source_has_is_refused(workshop: Workshop, kind: str) -> None:
+    words = "version: small@1.0.0 has it; give what it makes another"
+    with pytest.raises(HybridgeError, match=words):
+        workshop.make("none", kind=kind, version="1.0.0", source="small@1.0.0")
+
+
 def test_a_bundle_that_nobody_brought_is_named(workshop: Workshop) -> None:
     with pytest.raises(HybridgeError, match=r"other@1\.0\.0: the worker brought no such bundle"):
         workshop.make("none", kind="fp16", version="1.0.6", source="other@1.0.0")

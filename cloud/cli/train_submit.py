@@ -43,7 +43,11 @@ def submit(
         str | None, typer.Option(help="Of the bundle that it makes. Default: the next patch.")
     ] = None,
     teacher: Annotated[
-        str | None, typer.Option(metavar="MODEL@V", help="Gives soft labels of the replay.")
+        str | None,
+        typer.Option(
+            metavar="MODEL@V",
+            help="The cloud model that thresholds are set against. Its soft labels teach in distill and prune alone.",
+        ),
     ] = None,
     base: Annotated[
         str | None, typer.Option(help="Base data that is replayed. Default: fashion-mnist.")

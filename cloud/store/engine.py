@@ -18,19 +18,29 @@ _WAL_BYTES_KEPT: Final = 64 * 1024**2
 
 
 def open_engine(
-    url: str, setting: str, *, file_wait_s: int, server_wait_s: int | None = None
+    url: str,
+    setting: str,
+    *,
+    file_wait_s: int,
+    server_wait_s: int | None = None,
+    server_silent_s: float | None = None,
 ) -> Engine:
     """Connects to nothing yet. `file_wait_s` is for another process's commit in SQLite,
-    `server_wait_s` for PostgreSQL's locks and for a connection; without it, they wait on.
+    `server_wait_s` for PostgreSQL's locks and for a connection; without it, they wait on. A machine
+    that acknowledges nothing for `server_silent_s` is gone, whatever was asked of it: else a link that
+    swallows everything is waited for as long as the kernel likes, which is hours. Not for a session
+    that owns something: its server would let go later than this end.
 
     Raises `Malformed` for a URL that is none, by the setting's name.
     """
-    connect_timeout = {} if server_wait_s is None else {"connect_timeout": server_wait_s}
+    settings: dict[str, int] = {} if server_silent_s is None else _silent(server_silent_s)
+    if server_wait_s is not None:
+        settings["connect_timeout"] = server_wait_s
     try:
         engine = create_engine(
             url, pool_pre_ping=not url.startswith("sqlite"),
             hide_parameters=True,  # some are whole requests or payloads, and errors are logged
-            connect_args={} if url.startswith("sqlite") else connect_timeout,
+            connect_args={} if url.startswith("sqlite") else settings,
         )  # fmt: skip
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise Malformed(f"{setting}: {error}") from error
@@ -90,6 +100,17 @@ def away(error: SQLAlchemyError, where: str) -> Malformed | Unavailable:
 def words(error: SQLAlchemyError) -> str:
     """One line without statement, parameters and URL: callers read it."""
     return str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0][:200]
+
+
+def _silent(silent_s: float) -> dict[str, int]:
+    """Of libpq ("Parameter Key Words"). Keepalives find out where an answer is waited for; the other one,
+    in milliseconds, where something was sent that nobody acknowledges, and ends both (tcp(7)).
+    """
+    between_s = max(1, int(silent_s / 3))
+    return {
+        "keepalives": 1, "keepalives_idle": between_s, "keepalives_interval": between_s,
+        "keepalives_count": 2, "tcp_user_timeout": max(1, int(silent_s * 1000)),
+    }  # fmt: skip
 
 
 def _bound_locks(engine: Engine, wait_s: int) -> None:

@@ -33,9 +33,15 @@ class OneWriter:
     LOCK: ClassVar[int]
     """Of PostgreSQL's advisory locks: this one, and the next for the owner."""
 
-    def __init__(self, url: str) -> None:
-        """Raises `Malformed` for a URL that is none."""
-        self._engine = open_engine(url, self.SETTING, file_wait_s=_WAIT_S, server_wait_s=_WAIT_S)
+    def __init__(self, url: str, server_silent_s: float | None = None) -> None:
+        """`server_silent_s`: see `open_engine`; not for whoever `owned` it.
+
+        Raises `Malformed` for a URL that is none.
+        """
+        self._engine = open_engine(
+            url, self.SETTING, file_wait_s=_WAIT_S, server_wait_s=_WAIT_S,
+            server_silent_s=server_silent_s,
+        )  # fmt: skip
         self._writing, self._reading = writing(self._engine), reading(self._engine)
         self._turn = threading.Lock()
         """Threads of this process queue here and not at the database, which gives up after a time."""

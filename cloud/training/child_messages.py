@@ -39,7 +39,7 @@ class Order(Document):
     """Of each process."""
     processes: Annotated[int, Field(ge=1)] = 1
     engine: Literal["local", "ray"] = "local"
-    """Where `processes` run: here, or over the Ray cluster that `RAY_ADDRESS` names."""
+    """Where `processes` run: here, or over the Ray cluster that `worker.ray_address` names."""
     checkpoint_s: Annotated[float, Field(gt=0)] = 30.0
     """Between two checkpoints at most, beside one at the end of each epoch."""
     checkpoints_kept: Annotated[int, Field(ge=1)] = 2

@@ -125,6 +125,7 @@ class Prune(_Recipe):
     source: BundleRef
     base: BaseName
     teacher: BundleRef | None = None
+    """As for `quantize`; and its soft labels of the base data are what the rest is fitted to."""
     channels_share: Annotated[float, Field(gt=0, le=0.9)] = 0.25
 
 

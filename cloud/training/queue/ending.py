@@ -32,7 +32,11 @@ class GaveBack:
 
     words: str
     costs: bool
-    """An attempt: it crashed, or its worker did. False: it was asked to stop."""
+    """An attempt: it crashed, or its worker did. False: it was asked to stop, or what is not its own was
+    away."""
+    away: int = 0
+    """How many times in a row its worker found a disk, a store or a registry away for it; it waits the
+    longer. 0: nothing was."""
 
 
 Ended = Done | Broke | GaveBack
@@ -63,9 +67,11 @@ def changes(
         case GaveBack() if stop == "cancel":
             return _over(JobState.CANCELLED, asked_why, now)
         case GaveBack(costs=False):
+            pause_s = _pause_s(rules, ended.away) if ended.away else 0.0
+            then = f"; tried again in {pause_s:g} s" if pause_s else ""
             back = free | {
-                "state": "queued", "due_at": now, "worker": "", "attempts": attempts - 1,
-                "why": ended.words[:WHY_MAX],
+                "state": "queued", "due_at": now + pause_s, "worker": "", "attempts": attempts - 1,
+                "why": f"{ended.words[: WHY_MAX - len(then)]}{then}",
             }  # fmt: skip
             if stop == "preempt":
                 back |= {"since": now, "preempted_at": now, "preemptions": preemptions + 1}
@@ -74,13 +80,18 @@ def changes(
             if attempts >= attempts_max:
                 words = f"{ended.words}; given up after {attempts} of {attempts_max} attempts"
                 return _over(JobState.FAILED, words, now)
-            pause_s = min(rules.retry_s_max, rules.retry_s_min * 2.0 ** min(attempts - 1, 30))
+            pause_s = _pause_s(rules, attempts)
             return free | {
                 "state": "queued", "due_at": now + pause_s, "worker": "",
                 "why": f"{ended.words}; attempt {attempts + 1} of {attempts_max} follows"[:WHY_MAX],
             }  # fmt: skip
         case _:
             assert_never(ended)
+
+
+def _pause_s(rules: Training, times: int) -> float:
+    """After it did not go for the `times`-th time."""
+    return min(rules.retry_s_max, rules.retry_s_min * 2.0 ** min(times - 1, 30))
 
 
 def _over(state: JobState, why: str, now: float) -> dict[str, object]:

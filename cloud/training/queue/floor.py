@@ -182,6 +182,8 @@ class Floor:
     def why_no_room(self, job: Waiting) -> str:
         if not self._rooms:
             return "no worker is there; start `hybridge-cloud train-worker`"
+        if not self._biggest:
+            return "no worker takes jobs now; `hybridge train workers` says why"
         if job.cpus > self._biggest:
             return (
                 f"it asks for {job.cpus} CPUs, the biggest worker has {self._biggest}; ask for less, "

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from cloud.training.recipes.checkpoint_file import framed, verified
+from cloud.training.recipes.checkpoint_file import BYTES_MAX, framed, verified
 from cloud.training.recipes.failing import BadCheckpoint
 from shared.disk import NoRoom, write_whole
 from shared.errors import HybridgeError, NotTrusted, Refused, Unavailable
 
-CHECKPOINT_BYTES_MAX = 4 << 30
+CHECKPOINT_BYTES_MAX = BYTES_MAX
 _NAME = re.compile(r"step-(\d{12})\.ckpt")
 State = dict[str, Any]
 """What `torch.load(weights_only=True)` gives: tensors, numbers, text, lists and dictionaries."""

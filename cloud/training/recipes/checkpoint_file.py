@@ -8,12 +8,15 @@ r"""The bytes of a checkpoint: a line that says what follows, and what follows. 
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from shared.errors import Malformed, NotTrusted, Unknown
 
 MAGIC = b"hybridge-checkpoint"
 FORMAT = 1
 HEAD_BYTES_MAX = 512
+BYTES_MAX: Final = 1 << 30
+"""Of a whole one: a worker that shares it reads it whole, and the next one fetches no more."""
 _HEAD = re.compile(rb"([0-9a-f]{64}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})")
 
 

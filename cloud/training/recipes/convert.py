@@ -10,7 +10,7 @@ from cloud.training.child_messages import Made, Order
 from cloud.training.documents import Half, Quantize
 from cloud.training.recipes import make_bundle, starting
 from cloud.training.recipes.ending import parameters_of
-from cloud.training.recipes.ground import answering, base_of, bundle_of
+from cloud.training.recipes.ground import answering, base_of, bundle_of, check_is_new
 from cloud.training.recipes.make_bundle import RUNTIME, Candidate, Ground, Role, graphs_of
 from cloud.training.recipes.saying import Saying
 from shared.bundle.manifest import Manifest
@@ -25,6 +25,7 @@ def quantize(order: Order, out: Saying) -> Made:
     assert isinstance(recipe, Quantize)
     base = base_of(order)
     source = bundle_of(order, recipe.source, base)
+    check_is_new(recipe.version, source)
     whole = starting.fp32_graph(source)
     samples = np.ascontiguousarray(base.train.images[: recipe.samples])
     out.said(f"ranges from {len(samples)} images, by {recipe.method}")
@@ -44,6 +45,7 @@ def half(order: Order, out: Saying) -> Made:
     recipe = order.recipe
     assert isinstance(recipe, Half)
     source = bundle_of(order, recipe.source, base_of(order))
+    check_is_new(recipe.version, source)
     whole = starting.fp32_graph(source)
     out.stop_if_asked()
     served = export.to_fp16(onnx.load_from_string(whole)).SerializeToString()

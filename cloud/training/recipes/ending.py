@@ -10,12 +10,14 @@ from torch import nn
 
 from cloud.training import export
 from cloud.training.networks import EdgeNet
+from cloud.training.recipes.ground import Answering
 from cloud.training.recipes.make_bundle import Candidate, Role, graphs_of
 
 
 def as_candidate(
     network: nn.Module, *, name: str, version: str, answers_for: tuple[str, ...],
     hyperparameters: Mapping[str, JsonValue], base_rows: int, ranges: NDArray[np.uint8],
+    soft_by: Answering | None = None,
 ) -> Candidate:  # fmt: skip
     """`ranges` [N, H, W] are what int8 ranges are measured on; one of them needs a white pixel."""
     role = role_of(network)
@@ -27,7 +29,7 @@ def as_candidate(
         name=name, version=version, role=role, answers_for=answers_for,
         graphs=graphs_of(role, int8, whole), served=int8, fp32=whole, parameters=parameters,
         network=f"{type(network).__name__}, {parameters:,} parameters", base_rows=base_rows,
-        hyperparameters=hyperparameters,
+        soft_by=soft_by, hyperparameters=hyperparameters,
     )  # fmt: skip
 
 

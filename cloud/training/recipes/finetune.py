@@ -17,7 +17,14 @@ from cloud.training.recipes import learning_rows, make_bundle, starting
 from cloud.training.recipes.base_data import BaseData
 from cloud.training.recipes.ending import as_candidate
 from cloud.training.recipes.field import Field, train_and_holdout
-from cloud.training.recipes.ground import answering, base_of, bundle_of, feedback_of
+from cloud.training.recipes.ground import (
+    answering,
+    base_of,
+    bundle_of,
+    check_is_new,
+    feedback_of,
+    hashes,
+)
 from cloud.training.recipes.learning_rows import Rows
 from cloud.training.recipes.likeness import Likeness, likeness
 from cloud.training.recipes.loop import FitTask, Loss, fit
@@ -26,7 +33,6 @@ from cloud.training.recipes.saying import Saying
 from cloud.training.recipes.turns import Part, Turns, rows_per_epoch
 from cloud.training.recipes.validating import kept_apart
 from shared.confidence import softmax
-from shared.errors import Malformed
 
 RANGE_SAMPLES = 512
 MEASURED_ROWS = 2_000
@@ -46,8 +52,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     assert isinstance(recipe, FineTune)
     base = base_of(order)
     student = bundle_of(order, recipe.student, base)
-    if recipe.version == student.manifest.version:
-        raise Malformed(f"version: {recipe.student} has it; give what it makes another")
+    check_is_new(recipe.version, student)
     where = f"data set for {recipe.student}"
     train, holdout = train_and_holdout(rows, base.image_shape, len(base.names), where)
     teacher = None if recipe.teacher is None else answering(bundle_of(order, recipe.teacher, base))
@@ -80,6 +85,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
                 rows_per_epoch(turns), recipe.fitting, AVERAGED_STEPS
             ),
             key=recipe.model_dump_json(),
+            made_from=hashes(base, student, data_set=content_hash(rows)),
         ),
         out,
     )  # fmt: skip
@@ -88,7 +94,7 @@ def finetuned(order: Order, out: Saying, rows: DataRows) -> Made:
     candidate = as_candidate(
         fitted, name=manifest.name, version=recipe.version, answers_for=manifest.answers_for,
         hyperparameters={"finetune": recipe.model_dump(mode="json")}, base_rows=len(replay),
-        ranges=mixed(train.images, base.train.images),
+        ranges=mixed(train.images, base.train.images), soft_by=parent if len(replay) else None,
     )  # fmt: skip
     ground = Ground(
         base=base, parent=parent, teacher=teacher, train=train, holdout=holdout,

@@ -1,5 +1,7 @@
 """What a recipe stands on: base data, feedback, and the bundles that its order names, opened."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +59,15 @@ def feedback_of(order: Order) -> DataRows:
 
 
 def bundle_of(order: Order, ref: str, base: BaseData) -> Bundle:
-    """Raises `Unknown` when the worker has not brought it, `Malformed` when it is for other images."""
+    """Raises `Unknown` when the worker has not brought it, `Malformed` when it is for other images or labels:
+    a label is its number, so the same names in another order teach everything wrong.
+    """
     bundle = open_bundle(_path(order.bundles, ref))
     manifest = bundle.manifest
+    if (is_of := f"{manifest.name}@{manifest.version}") != ref:
+        raise Malformed(
+            f"{ref}: what the worker brought is {is_of}; look at its bundle folders (worker.bundles)"
+        )
     tensor = manifest.inputs[0]
     if manifest.task != "classify" or manifest.backbone is not None or len(manifest.inputs) != 1:
         raise Malformed(f"{ref}: is no whole classifier of one input; name one that is")
@@ -73,7 +81,32 @@ def bundle_of(order: Order, ref: str, base: BaseData) -> Bundle:
             f"{ref}: has {len(manifest.labels)} labels, the base data {len(base.names)}; name base "
             "data of this model"
         )
+    for number, (has, wanted) in enumerate(zip(manifest.labels, base.names, strict=True)):
+        if has != wanted:
+            raise Malformed(
+                f"{ref}: its label {number} is {has!r}, the base data's {wanted!r}; name base data of this "
+                "model, with its labels in the same order"
+            )
     return bundle
+
+
+def hashes(base: BaseData, *bundles: Bundle | None, data_set: str | None = None) -> str:
+    """Of all that rows are made from: base data, what answers for them, by each bundle's manifest, which
+    has its files' hashes, and the feedback's content.
+    """
+    manifests = [
+        None if one is None else hashlib.sha256(one.manifest.model_dump_json().encode()).hexdigest()
+        for one in bundles
+    ]
+    return json.dumps([base.sha256, manifests, data_set])
+
+
+def check_is_new(version: str, source: Bundle) -> None:
+    """Raises `Malformed` where what it is made from has the version already."""
+    manifest = source.manifest
+    if version == manifest.version:
+        ref = f"{manifest.name}@{manifest.version}"
+        raise Malformed(f"version: {ref} has it; give what it makes another")
 
 
 def answering(bundle: Bundle) -> Answering:

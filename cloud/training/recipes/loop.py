@@ -48,6 +48,9 @@ class FitTask:
     kept: int = 2
     key: str = ""
     """What else a checkpoint must agree with, beside the data, the settings and the network."""
+    made_from: str = ""
+    """What the data's fractions were computed from, by hashes: a checkpoint agrees with these then, and not with
+    the fractions, whose last bits are another CPU's. Empty: with every bit."""
     momentum: float = 0.9
     """Of SGD."""
     warm_share: float = 0.2

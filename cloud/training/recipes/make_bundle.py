@@ -66,6 +66,8 @@ class Candidate:
     parameters: int
     base_rows: int = 0
     """Of the base data, that its weights were fitted to."""
+    soft_by: Answering | None = None
+    """Whose soft labels of them its weights were fitted to as well; the field's own are the cloud's."""
     hyperparameters: Mapping[str, JsonValue]
 
 
@@ -76,6 +78,7 @@ class Ground:
     base: BaseData
     parent: Answering | None = None
     teacher: Answering | None = None
+    """Whose answers thresholds are set against."""
     train: Field | None = None
     holdout: Field | None = None
     data_set: str | None = None
@@ -128,7 +131,7 @@ def make(candidate: Candidate, ground: Ground, folder: Path) -> Made:
             lineage=_lineage(candidate, ground, measured), image_shape=base.image_shape,
             card=cards.field_card(
                 candidate.name, candidate.network, measured, calibration, base.source,
-                _taught_by(ground),
+                _taught_by(candidate, ground),
             ),
         )  # fmt: skip
         tried(open_bundle(beside))
@@ -215,7 +218,8 @@ def _clear(
 
 
 def _lineage(candidate: Candidate, ground: Ground, measured: Mapping[str, float]) -> Lineage:
-    named = {"parent": ground.parent, "teacher": ground.teacher}
+    soft_by = None if candidate.soft_by is ground.parent else candidate.soft_by
+    named = {"parent": ground.parent, "teacher": soft_by or ground.teacher}
     from_bundles: dict[str, JsonValue] = {
         role: f"{one.bundle.manifest.name}@{one.bundle.manifest.version}"
         for role, one in named.items()
@@ -232,15 +236,22 @@ def _lineage(candidate: Candidate, ground: Ground, measured: Mapping[str, float]
     )  # fmt: skip
 
 
-def _taught_by(ground: Ground) -> str:
-    said = [f"images of {ground.base.source} with their labels"]
+def _taught_by(candidate: Candidate, ground: Ground) -> str:
+    said = []
+    if candidate.base_rows:
+        said.append(f"images of {ground.base.source} with their labels")
+        if candidate.soft_by is not None:
+            said.append(f"soft labels of these by {_named(candidate.soft_by)}")
     if ground.train is not None:
         by_person = int(ground.train.by_person.sum())
         said.append(
             f"{len(ground.train)} samples from the field, {by_person} labelled by people, the "
             "others by the cloud's model"
         )
-    if ground.teacher is not None:
-        manifest = ground.teacher.bundle.manifest
-        said.append(f"soft labels by {manifest.name} {manifest.version}")
+    if not said and ground.parent is not None:
+        said.append(f"none of its own, its weights are those of {_named(ground.parent)}")
     return "; ".join(said)
+
+
+def _named(one: Answering) -> str:
+    return f"{one.bundle.manifest.name} {one.bundle.manifest.version}"

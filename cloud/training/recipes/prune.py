@@ -15,7 +15,7 @@ from cloud.training.documents import NetworkName, Prune
 from cloud.training.recipes import learning_rows, make_bundle, starting
 from cloud.training.recipes.ending import as_candidate
 from cloud.training.recipes.finetune import MEASURED_ROWS, RANGE_SAMPLES
-from cloud.training.recipes.ground import answering, base_of, bundle_of
+from cloud.training.recipes.ground import answering, base_of, bundle_of, check_is_new, hashes
 from cloud.training.recipes.make_bundle import Ground
 from cloud.training.recipes.saying import Saying
 from cloud.training.recipes.starting import Weights
@@ -48,6 +48,7 @@ def prune(order: Order, out: Saying) -> Made:
     assert isinstance(recipe, Prune)
     base = base_of(order)
     source = bundle_of(order, recipe.source, base)
+    check_is_new(recipe.version, source)
     teacher = None if recipe.teacher is None else answering(bundle_of(order, recipe.teacher, base))
     weights = starting.weights_of(starting.fp32_graph(source), source.where)
     kind, widths, _ = starting.shape_of(weights, source.where)
@@ -63,13 +64,14 @@ def prune(order: Order, out: Saying) -> Made:
         len(base.names),
     )
     out.stop_if_asked()
-    model = fitted(network, order, out, rows, recipe.fitting, TEMPERATURE)
+    made_from = hashes(base, source, None if teacher is None else teacher.bundle)
+    model = fitted(network, order, out, rows, recipe.fitting, TEMPERATURE, made_from)
     out.stop_if_asked()
     manifest = source.manifest
     candidate = as_candidate(
         model, name=manifest.name, version=recipe.version, answers_for=manifest.answers_for,
         hyperparameters={"prune": recipe.model_dump(mode="json")}, base_rows=len(rows),
-        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]),
+        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]), soft_by=teacher,
     )  # fmt: skip
     ground = Ground(
         base=base, parent=answering(source), teacher=teacher, dictionary=source.dictionary or None

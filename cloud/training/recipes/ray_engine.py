@@ -172,7 +172,8 @@ def _cluster() -> Iterator[None]:
         ray.init(address="auto", logging_level="ERROR", log_to_driver=True)
     except OSError as error:  # a ConnectionError where Ray finds none
         raise RankLost(
-            f"no Ray cluster is to be reached at {named}; start one, and name it in RAY_ADDRESS"
+            f"no Ray cluster is to be reached at {named}; start one, and name it "
+            "in worker.ray_address"
         ) from error
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -9,7 +9,7 @@ from cloud.training.documents import Distill, Fitting, Supervised
 from cloud.training.recipes import learning_rows, make_bundle, starting
 from cloud.training.recipes.base_data import BaseData
 from cloud.training.recipes.ending import as_candidate, role_of
-from cloud.training.recipes.ground import Answering, answering, base_of, bundle_of
+from cloud.training.recipes.ground import Answering, answering, base_of, bundle_of, hashes
 from cloud.training.recipes.learning_rows import Rows
 from cloud.training.recipes.loop import FitTask, fit
 from cloud.training.recipes.make_bundle import Ground
@@ -40,6 +40,7 @@ def distill(order: Order, out: Saying) -> Made:
 
 def fitted(
     network: nn.Module, order: Order, out: Saying, rows: Rows, fitting: Fitting, temperature: float,
+    made_from: str,
 ) -> nn.Module:  # fmt: skip
     """On base data alone; see `loop.fit`."""
     learnt, validate = kept_apart(rows, fitting, temperature)
@@ -52,7 +53,7 @@ def fitted(
             fitting=fitting, checkpoints=order.folder / "checkpoints",
             checkpoint_s=order.checkpoint_s, kept=order.checkpoints_kept,
             average_decay=learning_rows.average_decay(len(learnt), fitting, AVERAGED_STEPS),
-            key=order.recipe.model_dump_json(),
+            key=order.recipe.model_dump_json(), made_from=made_from,
         ),
         out,
     )  # fmt: skip
@@ -73,12 +74,13 @@ def _made(
     )
     out.said(f"{len(rows)} images of {base.source}")
     out.stop_if_asked()
-    model = fitted(network, order, out, rows, recipe.fitting, temperature)
+    made_from = hashes(base, None if teacher is None else teacher.bundle)
+    model = fitted(network, order, out, rows, recipe.fitting, temperature, made_from)
     out.stop_if_asked()
     candidate = as_candidate(
         model, name=recipe.name, version=recipe.version, answers_for=(), base_rows=len(rows),
         hyperparameters={recipe.kind: recipe.model_dump(mode="json")},
-        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]),
+        ranges=np.ascontiguousarray(base.train.images[:RANGE_SAMPLES]), soft_by=teacher,
     )  # fmt: skip
     ground = Ground(
         base=base, teacher=teacher if role_of(model) == "edge" else None,

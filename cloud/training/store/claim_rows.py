@@ -11,9 +11,10 @@ from typing import Final
 
 from sqlalchemy import Connection, select, update
 
-from cloud.training.documents import JobSpec
+from cloud.training.documents import JobSpec, JobState
 from cloud.training.queue.ending import Ended, GaveBack, changes
 from cloud.training.queue.settings import Training
+from cloud.training.store import job_rows
 from cloud.training.store import schema as s
 from cloud.training.store.job_rows import HELD, is_named
 
@@ -83,21 +84,23 @@ def stop(connection: Connection, job_id: str, how: str, why: str) -> None:
     )
 
 
-def end(connection: Connection, job: Claimed, ended: Ended, rules: Training, now: float) -> bool:
-    """What came of it; false where it is not ours any more."""
+def end(
+    connection: Connection, job: Claimed, ended: Ended, rules: Training, now: float
+) -> JobState | None:
+    """What came of it, and its state then; None where it is not ours any more."""
     found = connection.execute(
         select(_J.attempts, _J.stop, _J.preemptions, _J.why).where(
             _J.id == job.id, _J.owner == job.owner, _J.state.in_(HELD)
         )
     ).one_or_none()
     if found is None:
-        return False
+        return None
     values = changes(
         ended, found.attempts, job.spec.attempts_max, found.stop, found.why, found.preemptions,
         rules, now,
     )  # fmt: skip
-    connection.execute(update(s.jobs).where(_J.id == job.id).values(**values))
-    return True
+    job_rows.change(connection, job.id, values)
+    return JobState(str(values["state"]))
 
 
 def let_go(connection: Connection, worker: str, now: float) -> None:
@@ -119,7 +122,7 @@ def take_over(connection: Connection, rules: Training, now: float) -> list[str]:
         values = changes(
             vanished, one.attempts, attempts_max, one.stop, one.why, one.preemptions, rules, now
         )
-        connection.execute(update(s.jobs).where(_J.id == one.id).values(**values))
+        job_rows.change(connection, one.id, values)
     return [one.id for one in lost]
 
 

@@ -7,11 +7,14 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from cloud.training.documents import Job, JobSpec, JobState
 from cloud.training.queue.parties import Running, Waiting
+from cloud.training.store import run_rows
 from cloud.training.store import schema as s
 
 _J: Final = s.jobs.c
 HELD: Final = (JobState.RUNNING.value, JobState.STOPPING.value)
 """States in which a worker has it, by a lease."""
+OVER: Final = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+"""From which it never comes back."""
 WHY_MAX: Final = 1000
 
 
@@ -62,6 +65,10 @@ def state_counts(connection: Connection) -> dict[str, int]:
 
 
 def change(connection: Connection, job_id: str, values: Mapping[str, object]) -> None:
+    """A job that is over by them ends its run as well."""
+    ended_at = values.get("ended_at")
+    if isinstance(ended_at, int | float):
+        run_rows.end(connection, job_id, ended_at)
     connection.execute(update(s.jobs).where(_J.id == job_id).values(**values))
 
 

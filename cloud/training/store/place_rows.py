@@ -12,6 +12,8 @@ from shared.errors import InUse
 
 _W: Final = s.workers.c
 _Q: Final = s.quotas.c
+_NOBODY: Final = ""
+"""The token of a worker that ended in order."""
 
 
 def seen(
@@ -20,7 +22,8 @@ def seen(
     """This worker lives. Raises `InUse` where another one of its name does."""
     query = select(_W.token, _W.seen_at).where(_W.name == name)
     before = connection.execute(query).one_or_none()
-    if before is not None and before.token != token and now - before.seen_at < lease_s:
+    mine = (_NOBODY, token)
+    if before is not None and before.token not in mine and now - before.seen_at < lease_s:
         raise InUse(
             f"worker.name {name}: another train-worker of this name was heard of "
             f"{max(0.0, now - before.seen_at):.0f} s ago; end it, wait {lease_s:.0f} s, or set another name"
@@ -31,10 +34,12 @@ def seen(
 
 
 def gone(connection: Connection, name: str, token: str) -> None:
-    """It ended in order: another of its name may begin at once."""
+    """It ended in order: another of its name may begin at once. When it was seen last stays true."""
     connection.execute(
-        s.workers.update().where(_W.name == name, _W.token == token).values(seen_at=0.0)
-    )
+        s.workers.update()
+        .where(_W.name == name, _W.token == token)
+        .values(token=_NOBODY, cpus=0)
+    )  # fmt: skip
 
 
 def forget_workers(connection: Connection, seen_before: float) -> None:
@@ -42,7 +47,8 @@ def forget_workers(connection: Connection, seen_before: float) -> None:
 
 
 def alive(connection: Connection, seen_after: float) -> list[Place]:
-    query = select(_W.name, _W.cpus).where(_W.seen_at > seen_after).order_by(_W.name)
+    lives = (_W.seen_at > seen_after, _W.token != _NOBODY)
+    query = select(_W.name, _W.cpus).where(*lives).order_by(_W.name)
     return [Place(*found) for found in connection.execute(query)]
 
 

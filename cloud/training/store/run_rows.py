@@ -17,30 +17,36 @@ _A: Final = s.artifacts.c
 
 
 def begin(connection: Connection, run: Run) -> None:
-    """Of a later attempt: what the job was first told and when it began stay."""
-    there = connection.execute(select(_R.started_at).where(_R.job == run.id)).scalar()
+    """Of a later attempt: what the job was first told, when it began and what was measured stay."""
+    query = select(_R.parameters, _R.started_at, _R.figures).where(_R.job == run.id)
+    there = connection.execute(query).one_or_none()
+    parameters, started_at, figures = (
+        (json.dumps(run.parameters, sort_keys=True), run.started_at, dict[str, float]())
+        if there is None
+        else (there.parameters, there.started_at, json.loads(there.figures))
+    )
     upsert(connection, s.runs, [{
-        "job": run.id, "parameters": json.dumps(run.parameters, sort_keys=True),
-        "data_set": run.data_set, "code_version": run.code_version[:200],
-        "machine": run.machine[:500], "started_at": run.started_at if there is None else there,
-        "ended_at": None, "figures": json.dumps(run.figures, sort_keys=True),
+        "job": run.id, "parameters": parameters, "data_set": run.data_set,
+        "code_version": run.code_version[:200], "machine": run.machine[:500],
+        "started_at": started_at, "ended_at": None,
+        "figures": json.dumps({**figures, **run.figures}, sort_keys=True),
     }])  # fmt: skip
 
 
-def update_figures(
-    connection: Connection, job: str, figures: Mapping[str, float], ended_at: float | None = None
-) -> None:
+def end(connection: Connection, job: str, ended_at: float) -> None:
+    """Its job is over; where it never began there is none."""
+    connection.execute(s.runs.update().where(_R.job == job).values(ended_at=ended_at))
+
+
+def update_figures(connection: Connection, job: str, figures: Mapping[str, float]) -> None:
     """The last value of each; others stay."""
-    if not figures and ended_at is None:
+    if not figures:
         return
     text = connection.execute(select(_R.figures).where(_R.job == job)).scalar()
     if text is None:
         return
     merged = json.dumps({**json.loads(text), **figures}, sort_keys=True)
-    values: dict[str, object] = {"figures": merged}
-    if ended_at is not None:
-        values["ended_at"] = ended_at
-    connection.execute(s.runs.update().where(_R.job == job).values(**values))
+    connection.execute(s.runs.update().where(_R.job == job).values(figures=merged))
 
 
 def run_of(connection: Connection, job: str) -> Run | None:

@@ -6,6 +6,7 @@ runs/search, create, log-batch (at most 1000 metrics, 100 parameters and 100 tag
 update.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,9 @@ _NAME_MAX: Final = 250
 _VALUE_MAX: Final = 500
 _ANSWER_BYTES_MAX: Final = 1 << 20
 _POINTS_MAX: Final = 100_000
-_TOTAL_S: Final = 60.0
+_REQUEST_S: Final = 60.0
+_COPY_S: Final = 120.0
+"""Of a whole run: a worker that is told to end waits for it."""
 _PAGE: Final = 5000
 _STATUS: Final = {JobState.DONE: "FINISHED", JobState.CANCELLED: "KILLED"}
 
@@ -56,20 +59,25 @@ async def export(
     url: str, run: Run, points: Sequence[Point], state: JobState, experiment: str = EXPERIMENT
 ) -> str:
     """Its id at the server. Raises `Disconnected`, or `Refused` with what the server says."""
-    timeout = aiohttp.ClientTimeout(total=_TOTAL_S)
+    timeout = aiohttp.ClientTimeout(total=_REQUEST_S)
     async with aiohttp.ClientSession(
         timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
     ) as session:
         server = _Server(session, url.rstrip("/"))
         with reaching(url):
-            where = await server.experiment(experiment)
-            there = await server.run_of(where, run)
-            for metrics in _batches(points):
-                await server.post("runs/log-batch", {"run_id": there, "metrics": metrics})
-            await server.post("runs/log-batch", {"run_id": there, "params": _parameters(run)})
-            ended = int((run.ended_at or run.started_at) * 1000)
-            status = {"run_id": there, "status": _STATUS.get(state, "FAILED"), "end_time": ended}
-            await server.post("runs/update", status)
+            async with asyncio.timeout(_COPY_S):
+                where = await server.experiment(experiment)
+                there = await server.run_of(where, run)
+                for metrics in _batches([*points, *_figures(run, points)]):
+                    await server.post("runs/log-batch", {"run_id": there, "metrics": metrics})
+                await server.post("runs/log-batch", {"run_id": there, "params": _parameters(run)})
+                ended = int((run.ended_at or run.started_at) * 1000)
+                status = {
+                    "run_id": there,
+                    "status": _STATUS.get(state, "FAILED"),
+                    "end_time": ended,
+                }
+                await server.post("runs/update", status)
     return there
 
 
@@ -117,7 +125,11 @@ class _Server:
 
 
 async def _read(answer: aiohttp.ClientResponse, path: str) -> dict[str, object]:
-    content = await answer.content.read(_ANSWER_BYTES_MAX)
+    content = bytearray()
+    async for part in answer.content.iter_any():  # `read` gives what has come by then
+        content += part
+        if len(content) > _ANSWER_BYTES_MAX:
+            raise Refused(f"MLflow {path}: its answer is over {_ANSWER_BYTES_MAX} bytes")
     if answer.status >= 500:
         raise Disconnected(f"MLflow {path}: {answer.status}")
     if answer.status >= 400:
@@ -136,6 +148,14 @@ def _text(found: dict[str, object], *names: str) -> str:
     if not isinstance(value, str) or not value:
         raise Refused(f"MLflow: its answer has no {'.'.join(names)}; is it an MLflow server?")
     return value
+
+
+def _figures(run: Run, points: Sequence[Point]) -> Iterator[Point]:
+    """Those that were measured once, at the end: the others' last values are points already."""
+    step = max((one.step for one in points), default=0)
+    at = run.ended_at or run.started_at
+    for metric in sorted(set(run.figures) - {one.metric for one in points}):
+        yield Point(metric=metric, step=step, value=run.figures[metric], at=at)
 
 
 def _batches(points: Sequence[Point]) -> Iterator[list[dict[str, object]]]:

@@ -126,8 +126,13 @@ def give_way(worker: TrainWorker) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, max(now, _NICE))
 
 
-def environment(threads: int, gpus: str, temporary: Path) -> dict[str, str]:
-    """Of a job's process: no more threads than it asked for in any library, and no GPU but its own."""
+def environment(
+    threads: int, gpus: str, temporary: Path, ray_address: str | None = None
+) -> dict[str, str]:
+    """Of a job's process: no more threads than it asked for in any library, no GPU but its own, and no Ray
+    cluster but the one that the settings name.
+    """
+    cluster = {} if ray_address is None else {"RAY_ADDRESS": ray_address}
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -138,6 +143,7 @@ def environment(threads: int, gpus: str, temporary: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": number, "MKL_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number,
         "NUMEXPR_NUM_THREADS": number, "CUDA_VISIBLE_DEVICES": gpus, "ORT_DISABLE_TELEMETRY": "1",
         "PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1", "TMPDIR": str(temporary), **_KEEPS_MEMORY,
+        **cluster,
     }  # fmt: skip
 
 

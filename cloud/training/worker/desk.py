@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from cloud.training.documents import Artifact
+from cloud.training.documents import Artifact, JobState
 from cloud.training.queue.ending import Ended
 from cloud.training.queue.parties import level
 from cloud.training.queue.placing import decide
@@ -79,7 +79,10 @@ class Desk:
         await self._write(change)
 
     async def beat(self, held: Sequence[Held], apart: str, *, claims: bool) -> Answer:
-        """Renew, store, and take what is ours to begin. Raises `InUse` where another one has the name."""
+        """Renew, store, and take what is ours to begin. Raises `InUse` where another one has the name.
+
+        Who claims nothing has no CPUs to give: else jobs would be placed here, and wait for it.
+        """
         return await self._write(lambda connection: self._beat(connection, held, apart, claims))
 
     async def end(
@@ -88,22 +91,19 @@ class Desk:
         ended: Ended,
         artifacts: Sequence[Artifact] = (),
         figures: Mapping[str, float] | None = None,
-    ) -> bool:
-        """What came of a job, with all that it said; false where it is ours no more."""
+    ) -> JobState | None:
+        """What came of a job, with all that it said, and its state then; None where it is ours no more."""
 
-        def change(connection: Connection) -> bool:
+        def change(connection: Connection) -> JobState | None:
             now = self._now()
             if claim_rows.renew(
                 connection, held.job, now, self._settings.lease_s, _progress(held)
             ) is None:  # fmt: skip
-                return False
+                return None
             self._store(connection, held)
             run_rows.add_artifacts(connection, held.job.id, artifacts)
-            ours = claim_rows.end(connection, held.job, ended, self._settings, now)
-            job = job_rows.row(connection, held.job.id)
-            over_at = None if job is None else job.ended_at  # None: it waits for another attempt
-            run_rows.update_figures(connection, held.job.id, figures or {}, ended_at=over_at)
-            return ours
+            run_rows.update_figures(connection, held.job.id, figures or {})
+            return claim_rows.end(connection, held.job, ended, self._settings, now)
 
         return await self._write(change)
 
@@ -125,9 +125,8 @@ class Desk:
         settings, answer = self._settings, Answer()
         check_clock(connection, self._now, settings.clock_off_s)
         now = self._now()
-        place_rows.seen(
-            connection, self._name, self._token, self._cpus, apart, now, settings.lease_s
-        )
+        cpus = self._cpus if claims else 0
+        place_rows.seen(connection, self._name, self._token, cpus, apart, now, settings.lease_s)
         for one in held:
             stop = claim_rows.renew(connection, one.job, now, settings.lease_s, _progress(one))
             if stop is None:

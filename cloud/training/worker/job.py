@@ -3,8 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -23,20 +22,24 @@ from cloud.training.child_messages import (
 from cloud.training.documents import Artifact, Run
 from cloud.training.queue.ending import Broke, Done, Ended, GaveBack
 from cloud.training.store.claim_rows import Claimed
+from cloud.training.store.job_rows import OVER
 from cloud.training.worker import keeping
 from cloud.training.worker.apart import environment, folder_bytes, waited_for_core_s
+from cloud.training.worker.aways import Aways
 from cloud.training.worker.bundles import begun_with
 from cloud.training.worker.child import CHILD, Child, how_it_ended
 from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.leftovers import end_leftovers
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
-from cloud.training.worker.preparing import CHECKPOINTS, Preparing
+from cloud.training.worker.preparing import Preparing
 from cloud.training.worker.pushing import push, registry_of
+from cloud.training.worker.racing import Overtaken, unless
 from cloud.training.worker.settings import TrainWorker
-from cloud.training.worker.stopping import Stop, astray, failed_as, stopped_as
+from cloud.training.worker.sharing import Sharing
+from cloud.training.worker.stopping import Stop, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
-from shared.errors import HybridgeError, Refused, Unavailable
+from shared.errors import Refused, Unavailable
 
 log = logging.getLogger(__name__)
 _LOOK_S: Final = 5.0
@@ -57,6 +60,7 @@ class Surroundings:
     code_version: str
     words: Sequence[str] = CHILD
     """What a job's process executes."""
+    aways: Aways = field(default_factory=Aways)
 
 
 class JobRun:
@@ -72,18 +76,26 @@ class JobRun:
         self._progress = 0.0
         self._stop: Stop | None = None
         self._stopping = asyncio.Event()
-        self._checkpoint: Path | None = None
-        self._shared_at = self._began
-        self._sharing: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        self._flooding = asyncio.Event()
+        """Its stderr: what it reads of stdout says so itself."""
+        self._sharing = Sharing(
+            job, around.preparing.folder(job.id), around.blobs, around.desk,
+            around.settings.checkpoint_shared_s, self._lost,
+        )  # fmt: skip
         self._last: Message | None = None
         self.is_told = False
         """Its end is stored: it has nothing more to say."""
+        self.is_over = False
+        """And it goes on nowhere."""
 
     def stop(self, how: Stop) -> None:
         """The first one counts, but that it is lost counts above all."""
         if self._stop is None or how == "lost":
             self._stop = how
             self._stopping.set()
+        if how == "lost":
+            self._lost.set()
 
     def held(self) -> Held:
         """For a beat: what it said until now, which this one forgets."""
@@ -97,30 +109,46 @@ class JobRun:
         artifacts: list[Artifact] = []
         try:
             ended = await self._work(artifacts)
+        except Overtaken:  # while it was prepared, or pushed
+            assert self._stop is not None
+            ended = stopped_as(self._stop, self.job.spec, self._around.settings)
         except Refused as error:
             ended = Broke(str(error))
-        except Unavailable as error:
-            ended = GaveBack(str(error), costs=True)
+        except Astray as error:  # tried again: it may have been this machine
+            ended = GaveBack(f"its process was ended: {error}", costs=True)
+        except Unavailable as error:  # a disk, a store, a registry: none of the job's doing
+            ended = self._away(error)
         except Exception as error:
             log.exception("job_bug", extra={"job": self.job.id})
             ended = GaveBack(f"a bug of the worker: {type(error).__name__}: {error}", costs=True)
         finally:
-            if self._sharing is not None:
-                await asyncio.wait([self._sharing])
+            await self._sharing.settled()
             self._around.places.end(self.job.id)
         if self._stop == "lost":
             log.warning("job_lost", extra={"job": self.job.id})
             return
-        await self._tell(ended, artifacts)
+        if not (isinstance(ended, GaveBack) and ended.away):
+            self._around.aways.over(self.job.id)
+        try:
+            await unless(self._lost, self._tell(ended, artifacts))
+        except Overtaken:
+            log.warning("job_lost", extra={"job": self.job.id, "how": type(ended).__name__})
+
+    def _away(self, error: Unavailable) -> Ended:
+        times = self._around.aways.again(self.job.id)
+        log.warning(
+            "job_cannot_work_here",
+            extra={"job": self.job.id, "times": times, "why": str(error)[:300]},
+        )
+        return GaveBack(str(error), costs=False, away=times)
 
     async def _work(self, artifacts: list[Artifact]) -> Ended:
         around = self._around
         if self.job.spec.push:
             registry_of(around.settings.registry)  # before hours of work, not after them
         await asyncio.to_thread(end_leftovers, around.preparing.folder(self.job.id).absolute())
-        order = await around.preparing.order(self.job)
-        if self._stop is not None:  # before it began
-            return stopped_as(self._stop, self.job.spec, around.settings)
+        preparing = around.preparing.order(self.job, self._said)
+        order = await unless(self._stopping, preparing)
         ended = await self._in_process(order)
         if ended is not None:
             return ended
@@ -134,18 +162,25 @@ class JobRun:
         ref = f"{made.name}@{made.version}"
         if self.job.spec.push:
             before = begun_with(self.job.spec.recipe)
-            await push(around.settings.registry, folder / bundle.name, self.job.id, before)
+            pushing = push(around.settings.registry, folder / bundle.name, self.job.id, before)
+            # whoever made it in the grace after its time has made it
+            made_late = self._stop in {"time", "disk"}
+            await unless(self._lost if made_late else self._stopping, pushing)
         return Done(ref, bundle.sha256)
 
     async def _in_process(self, order: Order) -> Ended | None:
         """How it ended; None: it made a bundle."""
         around, settings, spec = self._around, self._around.settings, self.job.spec
         place = around.places.make(self.job.id, spec.cpus)
-        env = environment(order.threads, settings.gpus, order.folder / "tmp")
-        child = await Child.start(order, place, env, self._said, around.words)
+        env = environment(
+            order.threads, settings.gpus, order.folder / "tmp", settings.ray_address
+        )  # fmt: skip
         left_s = max(0.0, spec.max_duration_s - self.job.worked_s)
         bounds = Bounds(settings.start_s, settings.silence_s, left_s, settings.lines_per_s_max)
         watch = Watch(bounds, self._clock())
+        child = await Child.start(
+            order, place, env, lambda text: self._said_aside(watch, text), around.words
+        )  # fmt: skip
         reading = asyncio.create_task(self._read(child, watch), name="reading")
         looking = asyncio.create_task(self._look(order.folder, child.pid, watch), name="looking")
         within_s = 0.0
@@ -159,9 +194,10 @@ class JobRun:
         return await self._judged(code)
 
     async def _until_over(self, child: Child, watch: Watch, reading: asyncio.Task[None]) -> float:
-        """To its last word; how long its end may take then. Raises `Astray` as an `Unavailable`."""
+        """To its last word; how long its end may take then. Raises `Astray`."""
         killed_at: float | None = None
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
+        flooding = asyncio.create_task(self._flooding.wait(), name="flooding")
         try:
             while not reading.done():
                 if self._stop == "lost":
@@ -170,7 +206,7 @@ class JobRun:
                     child.ask_to_stop()
                     killed_at = self._clock() + self._around.settings.grace_s
                 ends = watch.look_at(self._clock()) if killed_at is None else killed_at
-                waits = {reading} if self._stopping.is_set() else {reading, stopping}
+                waits = {reading} if self._stopping.is_set() else {reading, stopping, flooding}
                 await asyncio.wait(
                     waits, timeout=max(0.0, ends - self._clock()),
                     return_when=asyncio.FIRST_COMPLETED,
@@ -181,18 +217,18 @@ class JobRun:
                 if killed_at is not None:
                     if now >= killed_at:
                         return 0.0
+                elif self._flooding.is_set():
+                    raise Astray(watch.why_flooded())
                 elif now >= watch.silent_at():
-                    raise astray(watch.why_silent())
+                    raise Astray(watch.why_silent())
                 elif now >= watch.spent_at():
                     self.stop("time")
-            try:
-                reading.result()
-            except Astray as error:
-                raise astray(str(error)) from error
+            reading.result()
             grace_s = self._around.settings.grace_s
             return grace_s if killed_at is None else max(0.0, killed_at - self._clock())
         finally:
             stopping.cancel()
+            flooding.cancel()
 
     async def _judged(self, code: int) -> Ended | None:
         match self._last:
@@ -203,8 +239,7 @@ class JobRun:
             case _:
                 pass
         if self._stop is not None:
-            if self._checkpoint is not None and self._stop != "lost":
-                await self._share(self._checkpoint)
+            await self._sharing.last()
             return stopped_as(self._stop, self.job.spec, self._around.settings)
         if isinstance(self._last, Stopped):
             return GaveBack("it stopped, and nobody had asked it to", costs=True)
@@ -236,11 +271,7 @@ class JobRun:
             case Said():
                 self._said(message.text)
             case Checkpointed():
-                self._checkpoint = message.path
-                if self._clock() - self._shared_at >= around.settings.checkpoint_shared_s and (
-                    self._sharing is None or self._sharing.done()
-                ):
-                    self._sharing = asyncio.create_task(self._share(message.path), name="sharing")
+                self._sharing.written(message.path)
             case Stopped() | Failed() | Made():
                 pass
             case _:
@@ -249,17 +280,12 @@ class JobRun:
     def _said(self, text: str) -> None:
         self._notes.said(text, self._around.now())
 
-    async def _share(self, path: Path) -> None:
-        """Copy a checkpoint to where another machine finds it; that it fails costs only time."""
-        around, folder = self._around, self._around.preparing.folder(self.job.id).absolute()
-        self._shared_at = self._clock()
-        if path.parent != folder / CHECKPOINTS:
-            return
-        with suppress(HybridgeError, ValueError):
-            kept = await asyncio.to_thread(keeping.store, around.blobs, path, path.name)
-            before = await around.desk.keep_checkpoint(self.job, kept.sha256, kept.name)
-            if before is not None:
-                await asyncio.to_thread(around.blobs.remove, before)
+    def _said_aside(self, watch: Watch, text: str) -> None:
+        """On its stderr."""
+        if watch.may_say(self._clock()):
+            self._said(text)
+        else:
+            self._flooding.set()
 
     async def _look(self, folder: Path, pid: int, watch: Watch) -> None:
         """What it has on disk, and how long it waited for a core: whoever gives way to everything else
@@ -276,15 +302,15 @@ class JobRun:
                 return
 
     async def _tell(self, ended: Ended, artifacts: Sequence[Artifact]) -> None:
-        """Until the database takes it, or the lease is over and it is another's."""
+        """Until the database takes it; whoever calls it ends it when the job is another's."""
         around, pause_s = self._around, 0.2
         held: Held | None = None
-        while self._stop != "lost":
+        while True:
             try:
                 async with around.desk.turn:
                     held = held or self.held()
-                    ours = await around.desk.end(held, ended, artifacts, held.notes.figures)
-                    self.is_told = True
+                    state = await around.desk.end(held, ended, artifacts, held.notes.figures)
+                    self.is_told, self.is_over = True, state in OVER
             except Unavailable as error:
                 log.warning(
                     "job_end_not_stored", extra={"job": self.job.id, "why": str(error)[:300]}
@@ -292,7 +318,7 @@ class JobRun:
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
                 continue
-            event = "job_ended" if ours else "job_lost"
+            event = "job_lost" if state is None else "job_ended"
             log.info(event, extra={"job": self.job.id, "how": type(ended).__name__})
             return
 

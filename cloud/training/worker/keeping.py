@@ -14,7 +14,7 @@ from shared.errors import Malformed, TooLarge, Unavailable
 
 ARTIFACTS_MAX: Final = 32
 FILE_BYTES_MAX: Final = 1 << 30
-"""Of one file: it is read whole."""
+"""Of one file: it is read whole. No less than a checkpoint may have."""
 
 
 def bundle(blobs: Blobs, folder: Path, made: Made) -> Artifact:

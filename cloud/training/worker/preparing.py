@@ -1,24 +1,26 @@
 """A job's folder, and everything that it needs as files: the process then asks nobody for anything."""
 
-import asyncio
 import shutil
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cloud.registry.artifacts.blobs import Blobs
 from cloud.training.child_messages import Order
+from cloud.training.recipes.checkpoint_file import BYTES_MAX
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import data_set
 from cloud.training.worker.apart import free_bytes
 from cloud.training.worker.bundles import BundleShelf, wanted
+from cloud.training.worker.racing import in_thread
 from cloud.training.worker.settings import TrainWorker
+from cloud.training.worker.sharing import CHECKPOINTS
 from shared.disk import NoRoom, writing
-from shared.errors import HybridgeError, Unknown
+from shared.errors import NotTrusted, TooLarge, Unknown
 
 _FASHION_MNIST: Final = "fashion-mnist"
-CHECKPOINTS: Final = "checkpoints"
-_BYTES_MAX: Final = 1 << 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +33,30 @@ class Preparing:
     def folder(self, job: str) -> Path:
         return self.work_dir / job
 
-    async def order(self, job: Claimed) -> Order:
-        """Raises `Refused` for what is not there or not what it should be, `Unavailable`."""
-        settings, spec = self.settings, job.spec
+    async def order(self, job: Claimed, said: Callable[[str], None] = lambda _: None) -> Order:
+        """`said` hears what the job has to do without. Cancelled, it ends with the part of a file that is
+        under way, and leaves no thread in the folder.
+
+        Raises `Refused` for what is not there or not what it should be, `Unavailable`.
+        """
+        settings, spec, cut = self.settings, job.spec, threading.Event()
         folder = self.folder(job.id).absolute()
-        await asyncio.to_thread(self._make, folder)
+        await in_thread(cut, self._make, folder)
         rows: Path | None = None
         if spec.data_set is not None:
             rows = folder / "inputs" / "data_set.npz"
-            await asyncio.to_thread(
-                data_set.bring, self.blobs, spec.data_set, rows, settings.folder_bytes_max
+            await in_thread(
+                cut, data_set.bring, self.blobs, spec.data_set, rows, settings.folder_bytes_max, cut
             )
         bundles = {}
         for ref in wanted(spec.recipe):
             there = await self.shelf.bring(ref)
-            bundles[ref] = await asyncio.to_thread(_copied, there, folder / "inputs" / "bundles")
+            place = folder / "inputs" / "bundles" / ref
+            bundles[ref] = await in_thread(cut, _copied, there, place)
         if job.checkpoint is not None:
-            await asyncio.to_thread(self._bring_checkpoint, folder, *job.checkpoint)
+            lost = await in_thread(cut, self._bring_checkpoint, folder, *job.checkpoint, cut)
+            if lost:
+                said(lost)
         return Order(
             job=job.id, recipe=spec.recipe, folder=folder, data_set=rows, bundles=bundles,
             base=self._base(getattr(spec.recipe, "base", None)),
@@ -55,6 +64,19 @@ class Preparing:
             checkpoint_s=settings.checkpoint_s, checkpoints_kept=settings.checkpoints_kept,
             engine=spec.engine,
         )  # fmt: skip
+
+    def lacks_room(self) -> str:
+        """Why no job may begin here, in words; empty where one may. Blocking."""
+        try:
+            free = free_bytes(self.work_dir)
+        except OSError as error:
+            return f"{self.work_dir}: {error.strerror or error}; is its disk there?"
+        if free >= self.settings.free_bytes_min:
+            return ""
+        return (
+            f"{self.work_dir}: {free // 2**20} MiB are free, under the "
+            f"{self.settings.free_bytes_min // 2**20} MiB that stay (worker.free_bytes_min); make room"
+        )
 
     def _make(self, folder: Path) -> None:
         """Empty but for checkpoints."""
@@ -68,11 +90,8 @@ class Preparing:
                 else:
                     entry.unlink()
             (folder / "tmp").mkdir()
-        if (free := free_bytes(folder)) < self.settings.free_bytes_min:
-            raise NoRoom(
-                f"{folder}: {free // 2**20} MiB are free, under the "
-                f"{self.settings.free_bytes_min // 2**20} MiB that stay (worker.free_bytes_min); make room"
-            )
+        if lacks := self.lacks_room():
+            raise NoRoom(lacks)
 
     def _base(self, name: str | None) -> Path | None:
         if name is None:
@@ -87,18 +106,29 @@ class Preparing:
             + (", or install dataset-fashion-mnist" if name == _FASHION_MNIST else "")
         )
 
-    def _bring_checkpoint(self, folder: Path, sha256: str, name: str) -> None:
-        """Of another machine. A checkpoint that is gone costs time, not the job."""
+    def _bring_checkpoint(self, folder: Path, sha256: str, name: str, cut: threading.Event) -> str:
+        """Of another machine. One that is gone for good costs time, not the job: in words, why it is not
+        taken; empty where it is. Raises `Unavailable` where it cannot be had now: the job waits for it,
+        since whoever begins anew leaves nobody a use for it.
+        """
         target = folder / CHECKPOINTS / Path(name).name
         if target.exists():
-            return
+            return ""
         beside = folder / "tmp" / target.name  # the next attempt clears what a kill left there
         try:
-            data_set.written(self.blobs, sha256, beside, _BYTES_MAX)  # the job verifies it itself
+            data_set.written(
+                self.blobs, sha256, beside, BYTES_MAX, cut
+            )  # the job verifies it itself
             with writing(target):
                 beside.replace(target)
-        except HybridgeError:
+        except (Unknown, TooLarge, NotTrusted) as error:
             beside.unlink(missing_ok=True)
+            return f"the checkpoint of another machine is not taken: {error}"
+        return ""
+
+    def remove(self, job: str) -> None:
+        """Of a job that is over: nobody goes on from it. Blocking; never raises."""
+        shutil.rmtree(self.folder(job), ignore_errors=True)
 
     def prune(self, held: frozenset[str]) -> None:
         """Folders of jobs that this worker has not: the newest `folders_kept` stay. Never raises."""
@@ -116,12 +146,14 @@ class Preparing:
 
 
 def _copied(bundle: Path, folder: Path) -> Path:
-    """Its own: the shelf may forget its one while the job runs."""
+    """Its own: the shelf may forget its one while the job runs. `folder` is this bundle's alone: two may be
+    called the same where they come from.
+    """
     target = folder / bundle.name
     with writing(target):
         folder.mkdir(parents=True, exist_ok=True)
         if bundle.is_dir():
-            shutil.copytree(bundle, target, dirs_exist_ok=True)
+            shutil.copytree(bundle, target)
         else:
             shutil.copyfile(bundle, target)
     return target

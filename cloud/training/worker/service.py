@@ -22,6 +22,7 @@ from cloud.training.store.claim_rows import Claimed
 from cloud.training.store.database import LearningDatabase
 from cloud.training.tracking.mlflow import copy_to
 from cloud.training.tracking.tracking import Tracking
+from cloud.training.worker.beating import Beating
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.child import CHILD
 from cloud.training.worker.config import WorkerConfig
@@ -54,11 +55,12 @@ class TrainWorkerService:
         self._config, self._announce, self._now, self._words = config, ready, now, words
         self._stop = asyncio.Event()
         self._kick = asyncio.Event()
-        self._database = LearningDatabase(config.database_url)
+        self._database = LearningDatabase(config.database_url, config.training.lease_s)
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._clearing = asyncio.Lock()
         """Of old folders: no job begins in one that goes."""
+        self._lacked = False
 
     @property
     def stopping(self) -> bool:
@@ -121,43 +123,59 @@ class TrainWorkerService:
         await asyncio.to_thread(around.preparing.prune, frozenset())
         log.info("train_worker", extra={"worker": config.name, "apart": apart, "cpus": config.cpus})
         self._announce(config.name, apart)
-        renewed_at, until, was_away = loop.time(), float("inf"), False
-        async with asyncio.TaskGroup() as tasks:
-            while not (self.stopping and not self._runs):
-                if self.stopping:
-                    until = min(until, loop.time() + config.worker.grace_s + _DRAIN_S)
-                    self._stop_runs()
-                try:
-                    began = loop.time()
-                    answer = await self._beat(around, apart)
-                    renewed_at, was_away = began, False
-                    self._act(answer, around, tasks)
-                except Unavailable as error:
-                    if not was_away:
-                        log.warning("learning_database_away", extra={"why": str(error)[:300]})
-                    was_away = True
-                    if loop.time() - renewed_at > config.training.lease_s:
+        beating = Beating(lambda: self._beat(around, apart), config.training.lease_s)
+        until = float("inf")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while not (self.stopping and not self._runs):
+                    if self.stopping:
+                        until = min(until, loop.time() + config.worker.grace_s + _DRAIN_S)
+                        self._stop_runs()
+                    if (answer := await beating.answer(self._kick, until)) is not None:
+                        self._act(answer, around, tasks)
+                    elif beating.is_lease_over:
                         for run in self._runs.values():
                             run.stop("lost")
-                if loop.time() > until:
-                    log.error("drain_cut", extra={"jobs": sorted(self._runs)})
-                    for task in self._tasks.values():
-                        task.cancel()
-                    return False
-                await self._pause(config.worker.beat_s)
+                    if loop.time() > until:
+                        log.error("drain_cut", extra={"jobs": sorted(self._runs)})
+                        for task in self._tasks.values():
+                            task.cancel()
+                        return False
+                    if not beating.is_under_way:
+                        await self._pause(config.worker.beat_s)
+            if not beating.is_under_way:
+                await self._leave(around.desk)
+            return True
+        finally:
+            await beating.end()
+
+    async def _leave(self, desk: Desk) -> None:
         try:
-            await around.desk.gone()
-        except Unavailable as error:
+            async with asyncio.timeout(self._config.training.lease_s):
+                await desk.gone()
+        except (Unavailable, TimeoutError) as error:
             log.warning("learning_database_away", extra={"why": str(error)[:300]})
-        return True
+
+    async def _lacks_room(self, preparing: Preparing) -> str:
+        """Why it takes no jobs, said once; empty where it does."""
+        lacks = await asyncio.to_thread(preparing.lacks_room)
+        if lacks and not self._lacked:
+            log.warning("no_room_for_jobs", extra={"why": lacks})
+        elif self._lacked and not lacks:
+            log.info("room_for_jobs_again")
+        self._lacked = bool(lacks)
+        return lacks
 
     async def _beat(self, around: Surroundings, apart: str) -> Answer:
+        lacks = await self._lacks_room(around.preparing)
         async with around.desk.turn:
             runs = [run for _, run in sorted(self._runs.items()) if not run.is_told]
             held = [run.held() for run in runs]
+            claims = not self.stopping and not lacks
+            says = f"takes no jobs: {lacks}; {apart}" if lacks else apart
             try:
-                return await around.desk.beat(held, apart, claims=not self.stopping)
-            except Unavailable:
+                return await around.desk.beat(held, says, claims=claims)
+            except BaseException:
                 for run, one in zip(runs, held, strict=True):
                     run.put_back(one)
                 raise
@@ -196,6 +214,8 @@ class TrainWorkerService:
                 del self._runs[job], self._tasks[job]
             self._kick.set()
         async with self._clearing:
+            if run.is_over:
+                await asyncio.to_thread(around.preparing.remove, job)
             await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
         if self._config.worker.mlflow is not None:
             await copy_to(self._config.worker.mlflow, Tracking(self._database), job)

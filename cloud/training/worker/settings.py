@@ -51,9 +51,10 @@ class TrainWorker(Section):
     folder_bytes_max: Count = 8 * 1024**3
     """Of one job's folder; a job that is over it is ended."""
     free_bytes_min: Annotated[int, Field(ge=0)] = 1024**3
-    """No job begins with less on the disk of `work_dir`: others need it."""
+    """With less on the disk of `work_dir` the worker takes no jobs: others need it."""
     folders_kept: Annotated[int, Field(ge=0, le=1000)] = 16
-    """Folders of interrupted jobs, which may come back here; the oldest go first."""
+    """Folders of interrupted jobs, which may come back here; the oldest go first. A job that is over
+    leaves none."""
     memory_bytes_max: Count | None = None
     """Of one job: `memory.max` of its cgroup, or RLIMIT_DATA of each of its processes. None: no
     bound, and then a job that takes all has the kernel choose whom it kills: jobs first."""
@@ -61,6 +62,11 @@ class TrainWorker(Section):
     """Folder of a cgroup (v2) that is delegated to this process. auto: its own, where that is."""
     gpus: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9,:_/-]{0,200}$")] = ""
     """CUDA_VISIBLE_DEVICES of its jobs; empty: none is seen."""
+    ray_address: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.:_\[\]-]{1,200}$")] | None
+    ) = None
+    """`host:port` of the Ray cluster that jobs with the engine "ray" run over, as RAY_ADDRESS in their
+    environment. None: one that runs on this machine."""
     bundles: Annotated[tuple[Path, ...], Field(max_length=64)] = ()
     """Folders of bundles (`fashion-edge/`, or `fashion-edge-1.0.0.hyb`), looked at before the
     registry is asked; what lies in them is trusted."""

@@ -8,7 +8,6 @@ from cloud.training.child_messages import Failed
 from cloud.training.documents import JobSpec
 from cloud.training.queue.ending import Broke, Ended, GaveBack
 from cloud.training.worker.settings import TrainWorker
-from shared.errors import Unavailable
 
 _OUR_OWN: Final = frozenset({"no_room"})
 """Reasons of `Failed` that are this machine's and not the job's: elsewhere, or later, it may do."""
@@ -43,8 +42,3 @@ def failed_as(failed: Failed) -> Ended:
     at = "" if failed.step is None else f" at step {failed.step}"
     words = f"{failed.reason}{at}: {failed.words}"
     return GaveBack(words, costs=True) if failed.reason in _OUR_OWN else Broke(words)
-
-
-def astray(words: str) -> Unavailable:
-    """Tried again: it may have been this machine."""
-    return Unavailable(f"its process was ended: {words}")

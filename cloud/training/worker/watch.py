@@ -40,10 +40,8 @@ class Watch:
 
     def read(self, line: bytes, now: float) -> Message:
         """One line. Raises `Astray`."""
-        if not self._lines.take(now):
-            raise Astray(
-                f"it said more than {self._bounds.lines_per_s_max} lines a second for {_BURST_S:.0f} s"
-            )
+        if not self.may_say(now):
+            raise Astray(self.why_flooded())
         try:
             message = MESSAGES.validate_json(line)
         except ValidationError as error:
@@ -52,6 +50,15 @@ class Watch:
             ) from error
         self._heard, self._has_spoken = now, True
         return message
+
+    def may_say(self, now: float) -> bool:
+        """One more line, on whichever of its pipes."""
+        return self._lines.take(now)
+
+    def why_flooded(self) -> str:
+        return (
+            f"it said more than {self._bounds.lines_per_s_max} lines a second for {_BURST_S:.0f} s"
+        )
 
     def waited(self, waited_s: float) -> None:
         """It could have run for that long and got no core: it neither worked nor was it silent."""

@@ -1,6 +1,8 @@
 """A database that is none, that is not there, that goes and comes back."""
 
+import os
 import re
+import socket
 
 import pytest
 import sqlalchemy as sa
@@ -8,6 +10,7 @@ import sqlalchemy as sa
 from cloud.fleet.store.database import FleetDatabase
 from cloud.jobs.database import JobDatabase
 from cloud.registry.store.database import RegistryDatabase
+from cloud.training.store.database import LearningDatabase
 from shared.errors import Malformed, Unavailable
 from simulations.postgres import running_postgres
 from tests.cloud.store.databases import KINDS
@@ -98,3 +101,27 @@ def test_a_value_that_no_database_takes_is_refused_and_not_tried_again(kind, pos
         database.read(lambda connection: connection.execute(number, {"number": 2**63}))
     assert kind.count(database) == 0
     database.close()
+
+
+def test_a_machine_that_acknowledges_nothing_is_away_after_the_time_that_was_asked_for():
+    """The kernel's part of it, over TCP: what its options are, at a real server."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with running_postgres(listen_addresses="127.0.0.1", port=str(port)) as server:
+        url = f"postgresql+psycopg://{server._user}@127.0.0.1:{port}/postgres"
+        database = LearningDatabase(url, 12.0)
+        try:
+            with database._engine.connect() as connection:
+                number = connection.connection.dbapi_connection.pgconn.socket
+                with socket.socket(fileno=os.dup(number)) as ours:
+                    assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                    found = [
+                        ours.getsockopt(socket.IPPROTO_TCP, option)
+                        for option in (
+                            socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL,
+                            socket.TCP_KEEPCNT,
+                        )
+                    ]  # fmt: skip
+        finally:
+            database.close()
+    assert found == [12_000, 4, 4, 2]

@@ -330,6 +330,33 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path: Path, chang
     assert listener.steps[0] == 3
 
 
+@pytest.mark.parametrize(
+    ("change", "goes_on"),
+    [("last bits", True), ("made_from", False), ("images", False), ("rows", False)],
+)
+def test_fractions_that_are_computed_count_by_what_they_are_made_from(
+    tmp_path: Path, change: str, goes_on: bool
+) -> None:
+    import torch
+
+    from tests.cloud.training.recipes.tiny_recipes import plain_loss, tiny_data
+
+    images, labels = tiny_data()
+    soft = torch.full((len(labels), 3), 1 / 3)
+    first = {"data": (images, labels, soft), "made_from": "[hashes]", "loss": plain_loss}
+    fitted(tmp_path, **first)
+    other = {
+        "last bits": {"data": (images, labels, torch.nextafter(soft, torch.ones(())))},
+        "made_from": {"made_from": "[other hashes]"},
+        "images": {"data": (images ^ 1, labels, soft)},
+        "rows": {"data": (images[1:], labels[1:], soft[1:])},
+    }[change]
+    listener = Listener()
+    fitted(tmp_path, listener, **(first | other))
+    refused = any(m.kind == "said" and "another run" in m.text for m in listener.heard)
+    assert refused is not goes_on
+
+
 def test_data_that_cannot_be_fitted_is_refused_in_words(tmp_path: Path) -> None:
     from tests.cloud.training.recipes.tiny_recipes import TinyNet, tiny_data
 

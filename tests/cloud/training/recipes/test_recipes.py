@@ -196,6 +196,55 @@ def test_pruning_makes_a_smaller_graph(workshop: Workshop, source: str, paramete
     assert made.figures[figure_names.CLEAN] > 0.8
 
 
+def training_data(bundle: Bundle) -> str:
+    (line,) = [
+        one for one in (bundle.read(bundle.manifest.card).decode()).splitlines()
+        if one.startswith("Training data: ")
+    ]  # fmt: skip
+    return line.removeprefix("Training data: ")
+
+
+def test_the_card_says_who_taught(workshop: Workshop, tmp_path: Path) -> None:
+    data, short = write_feedback(tmp_path / "d.npz", feedback()), {**FITTING, "epochs": 1}
+    images = "images of base.npz with their labels"
+    tuned = workshop.make(
+        "who-tuned", data, kind="finetune", version="1.1.0", student="small@1.0.0",
+        teacher="big@1.0.0", replay_rows=100, fitting=short,
+    )  # fmt: skip
+    said = training_data(workshop.opened(tuned))
+    assert said.startswith(f"{images}; soft labels of these by small 1.0.0; ")
+    assert "big" not in said
+    alone = workshop.make(
+        "who-alone", data, kind="finetune", version="1.1.1", student="small@1.0.0",
+        replay_rows=0, imitate=0, fitting=short,
+    )  # fmt: skip
+    assert training_data(workshop.opened(alone)).startswith("180 samples from the field, ")
+    pruned = workshop.make(
+        "who-pruned", kind="prune", version="1.1.2", source="small@1.0.0", teacher="big@1.0.0",
+        fitting=short,
+    )  # fmt: skip
+    assert training_data(workshop.opened(pruned)) == (
+        f"{images}; soft labels of these by big 1.0.0."
+    )  # fmt: skip
+    half = workshop.make(
+        "who-half", kind="fp16", version="1.1.3", source="small@1.0.0", teacher="big@1.0.0"
+    )
+    assert training_data(workshop.opened(half)) == (
+        "none of its own, its weights are those of small 1.0.0."
+    )
+    assert training_data(open_bundle(workshop._bundles["big@1.0.0"])) == f"{images}."
+
+
+def test_a_distilled_cloud_model_names_its_teacher(workshop: Workshop) -> None:
+    made = workshop.make(
+        "taught", kind="distill", name="taught", network="cloud-net", teacher="big@1.0.0",
+        fitting={**FITTING, "epochs": 1},
+    )  # fmt: skip
+    bundle = workshop.opened(made)
+    assert bundle.manifest.lineage.hyperparameters["teacher"] == "big@1.0.0"
+    assert "soft labels of these by big 1.0.0" in training_data(bundle)
+
+
 def test_feedback_that_cannot_teach_fails_before_any_step(
     workshop: Workshop, tmp_path: Path
 ) -> None:
@@ -222,9 +271,49 @@ def test_a_fine_tune_that_makes_nothing_new_is_refused(
         workshop.make("none", data, **recipe)
 
 
+@pytest.mark.parametrize("kind", ["prune", "quantize", "fp16"])
+def test_a_version_that_the_source_has_is_refused(workshop: Workshop, kind: str) -> None:
+    words = "version: small@1.0.0 has it; give what it makes another"
+    with pytest.raises(HybridgeError, match=words):
+        workshop.make("none", kind=kind, version="1.0.0", source="small@1.0.0")
+
+
 def test_a_bundle_that_nobody_brought_is_named(workshop: Workshop) -> None:
     with pytest.raises(HybridgeError, match=r"other@1\.0\.0: the worker brought no such bundle"):
         workshop.make("none", kind="fp16", version="1.0.6", source="other@1.0.0")
+
+
+def test_a_bundle_that_is_not_the_one_that_was_named_is_refused(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    from cloud.training.recipes.table import RECIPES
+
+    order = Order.model_validate({
+        "job": "x", "folder": tmp_path, "base": workshop._base,
+        "recipe": {**SMALL, "version": "1.0.6", "kind": "fp16", "source": "small@1.0.0"},
+        "bundles": {"small@1.0.0": workshop._bundles["big@1.0.0"]},
+    })  # fmt: skip
+    with pytest.raises(
+        HybridgeError, match=r"small@1\.0\.0: what the worker brought is big@1\.0\.0"
+    ):
+        RECIPES["fp16"](order, Saying(lambda _: None))
+
+
+def test_what_rows_are_made_from_is_told_apart(workshop: Workshop, tmp_path: Path) -> None:
+    from cloud.training.recipes import base_data, ground
+
+    base = base_data.load(workshop._base)
+    other = base_data.load(
+        write_base(tmp_path / "b.npz", train_labels=np.arange(400, dtype=np.int64) % 3)
+    )
+    small, big = (open_bundle(workshop._bundles[ref]) for ref in ("small@1.0.0", "big@1.0.0"))
+    found = [
+        ground.hashes(base), ground.hashes(other), ground.hashes(base, small),
+        ground.hashes(base, big), ground.hashes(base, small, big), ground.hashes(base, small, None),
+        ground.hashes(base, small, data_set="a" * 64), ground.hashes(base, small, data_set="b" * 64),
+    ]  # fmt: skip
+    assert len(set(found)) == len(found)
+    assert ground.hashes(base, open_bundle(workshop._bundles["small@1.0.0"])) == found[2]
 
 
 def test_base_data_of_another_model_is_refused(workshop: Workshop, tmp_path: Path) -> None:
@@ -238,6 +327,37 @@ def test_base_data_of_another_model_is_refused(workshop: Workshop, tmp_path: Pat
     })  # fmt: skip
     with pytest.raises(HybridgeError, match="has 10 labels, the base data 3"):
         RECIPES["fp16"](order, Saying(lambda _: None))
+
+
+RECIPES_OF_A_BUNDLE: list[tuple[str, dict[str, object]]] = [
+    ("small", {"kind": "finetune", "student": "small@1.0.0"}),
+    ("small", {"kind": "prune", "source": "small@1.0.0"}),
+    ("small", {"kind": "quantize", "source": "small@1.0.0"}),
+    ("small", {"kind": "fp16", "source": "small@1.0.0"}),
+    ("big", {"kind": "distill", "name": "x", "network": "edge-net", "teacher": "big@1.0.0"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("named", "recipe"), RECIPES_OF_A_BUNDLE, ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_base_data_whose_labels_are_others_or_in_another_order_is_refused(
+    workshop: Workshop, tmp_path: Path, named: str, recipe: dict[str, object]
+) -> None:
+    from cloud.training.recipes.table import RECIPES
+
+    order = Order.model_validate({
+        "job": "x", "folder": tmp_path, "recipe": {**SMALL, "version": "1.0.6", **recipe},
+        "bundles": workshop._bundles,
+        "base": write_base(
+            tmp_path / "base.npz", names=np.frombuffer(b"dark\nbright\ngrey", np.uint8)
+        ),
+        "data_set": write_feedback(tmp_path / "d.npz", feedback()),
+    })  # fmt: skip
+    with pytest.raises(
+        HybridgeError, match=f"{named}@1.0.0: its label 1 is 'grey', the base data's 'bright'"
+    ):
+        RECIPES[order.recipe.kind](order, Saying(lambda _: None))
 
 
 def test_a_graph_that_does_not_reproduce_its_samples_is_no_bundle(

@@ -175,6 +175,90 @@ def test_pauses_between_attempts_double(at):
     assert at.job("job-1").why == "it crashed; given up after 3 of 3 attempts"
 
 
+def test_what_meets_a_store_that_is_away_waits_longer_each_time_and_costs_no_attempt(at):
+    at.submit(attempts_max=1)
+    desk = at.desk()
+    for times, pause_s in ((1, 4.0), (2, 8.0), (3, 16.0)):
+        (job,) = at.beat(desk).claimed
+        at.end(desk, job, GaveBack("the store is away", costs=False, away=times))
+        found = at.job("job-1")
+        assert (found.state, found.attempts) == (JobState.QUEUED, 0)
+        assert found.why.startswith(f"the store is away; tried again in {pause_s:g} s")
+        at.now += pause_s - 0.1
+        assert at.beat(desk).claimed == []
+        at.now += 0.2
+
+
+def test_a_worker_that_claims_nothing_gets_nothing_placed_on_it(at):
+    full, other = at.desk("a"), at.desk("b")
+    asyncio.run(full.beat((), "takes no jobs: its disk is full", claims=False))
+    at.submit()
+    states = {one.name: one for one in asyncio.run(at.queue.workers())}
+    assert (states["a"].cpus, states["a"].cpus_free) == (0, 0)
+    assert states["a"].kept_apart_by == "takes no jobs: its disk is full"
+    assert [job.id for job in at.beat(other).claimed] == ["job-1"]
+    asyncio.run(other.beat((), "", claims=False))
+    at.submit()
+    assert "no worker takes jobs now" in at.job("job-2").why
+
+
+def begun(job, at, **more):
+    run = Run(id=job.id, code_version="1", machine="m", started_at=at.now, **more)
+    return held(job, Notes(run=run))
+
+
+def test_a_later_attempt_keeps_what_the_first_was_told_and_what_was_measured(at):
+    at.submit(attempts_max=2)
+    desk = at.desk()
+    (job,) = at.beat(desk).claimed
+    at.beat(desk, begun(job, at, parameters={"epochs": 3}))
+    at.beat(desk, held(job, Notes(figures={"loss": 0.5, "accuracy": 0.8})))
+    at.end(desk, job, GaveBack("it crashed", costs=True))
+    at.now += 5
+    (job,) = at.beat(desk).claimed
+    at.beat(desk, begun(job, at, parameters={"epochs": 3, "resumed": True}))
+    at.beat(desk, held(job, Notes(figures={"loss": 0.4})))
+    run = asyncio.run(at.tracking.run("job-1"))
+    assert (run.parameters, run.started_at) == ({"epochs": 3}, 1000.0)
+    assert run.figures == {"loss": 0.4, "accuracy": 0.8}
+    assert run.ended_at is None
+
+
+def test_a_run_ends_with_its_job_however_that_ends(at):
+    """Given up since its worker vanished; cancelled while it waits for another attempt; done."""
+    for _ in range(3):
+        at.submit(attempts_max=1)
+    desk = at.desk()
+    vanished, waits, done = at.beat(desk).claimed
+    at.beat(desk, *(begun(one, at, parameters={}) for one in (vanished, waits, done)))
+    at.end(desk, waits, GaveBack("its worker was told to end", costs=False))
+    asyncio.run(at.queue.cancel(waits.id, "", "ann"))
+    at.end(desk, done, Done("n@1.0.0", "a" * 64))
+    at.now += 60
+    asyncio.run(at.queue.sweep())
+    for job, ended_at in ((vanished, 1060.0), (waits, 1000.0), (done, 1000.0)):
+        assert at.job(job.id).ended_at == ended_at
+        assert asyncio.run(at.tracking.run(job.id)).ended_at == ended_at
+
+
+def test_a_worker_that_drains_or_is_gone_gets_no_jobs_and_is_listed_as_it_was_seen(at):
+    at.submit(cpus=4)
+    drains, other = at.desk("a"), at.desk("b")
+    asyncio.run(drains.begin("nothing"))
+    assert at.beat(drains, claims=False).claimed == []
+    (job,) = at.beat(other).claimed
+    at.end(other, job, Broke("no"))
+    asyncio.run(drains.gone())
+    (gone, _) = asyncio.run(at.queue.workers())
+    assert (gone.name, gone.seen_at, gone.cpus, gone.cpus_free) == ("a", 1000.0, 0, 0)
+    asyncio.run(other.gone())
+    at.submit()
+    assert "no worker is there" in at.job("job-2").why
+    asyncio.run(at.desk("a", token="another process").begin("nothing"))
+    with pytest.raises(InUse, match="another train-worker of this name"):
+        asyncio.run(at.desk("a", token="a third").begin("nothing"))
+
+
 def test_what_would_fail_again_fails_at_once(at):
     at.submit()
     desk = at.desk()

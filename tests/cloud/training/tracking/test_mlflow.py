@@ -1,6 +1,7 @@
 """Runs copied to an HTTP server that takes what MLflow's REST API documents, and nothing else."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
@@ -139,7 +140,7 @@ POINTS = [Point(metric="loss", step=n, value=1.0 / (n + 1), at=10.0 + n) for n i
 
 @asynccontextmanager
 async def serving(app):
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -168,6 +169,82 @@ def test_a_run_is_there_once_however_often_it_is_copied():
     tags = {one.key: one.value for one in mlflow.runs["run-0"].tags}
     assert tags["mlflow.source.git.commit"] == "0.1.0+abc"
     assert tags["hybridge.data_set"] == "a" * 64
+
+
+def test_figures_that_were_measured_once_are_copied_beside_the_points():
+    mlflow = Mlflow()
+    run = RUN.model_copy(update={"figures": {"loss": 1 / 2500, "clean.accuracy": 0.75}})
+
+    async def copied():
+        async with serving(mlflow.app()) as url:
+            await export(url, run, POINTS, JobState.DONE)
+
+    asyncio.run(copied())
+    assert mlflow.metrics.pop(("run-0", "clean.accuracy", 2499)) == 0.75
+    assert {step: value for (_, _, step), value in mlflow.metrics.items()} == {
+        one.step: one.value for one in POINTS
+    }
+
+
+class InSegments(Mlflow):
+    """Each answer comes in two, the second when the first has been taken."""
+
+    @staticmethod
+    def reading(kind, handler):
+        async def handle(request):
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            content = json.dumps(handler(kind.model_validate_json(await request.read()))).encode()
+            await answer.write(content[:3])
+            await asyncio.sleep(0.05)  # else the kernel makes one of both
+            await answer.write(content[3:])
+            return answer
+
+        return handle
+
+
+def test_an_answer_that_comes_in_segments_is_read_to_its_end():
+    mlflow = InSegments()
+
+    async def copied():
+        async with serving(mlflow.app()) as url:
+            return await export(url, RUN, POINTS[:5], JobState.DONE)
+
+    assert asyncio.run(copied()) == "run-0"
+    assert len(mlflow.metrics) == 5
+
+
+def test_an_answer_without_an_end_is_refused():
+    async def endless(request):
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(b"x" * 65_536)
+
+    async def copied():
+        app = web.Application()
+        app.router.add_get("/{path:.*}", endless)
+        async with serving(app) as url:
+            await export(url, RUN, [], JobState.DONE)
+
+    with pytest.raises(Refused, match="its answer is over 1048576 bytes"):
+        asyncio.run(copied())
+
+
+def test_a_copy_ends_however_slowly_each_of_its_answers_comes(monkeypatch):
+    monkeypatch.setattr("cloud.training.tracking.mlflow._COPY_S", 0.3)
+
+    async def silent(_):
+        await asyncio.Event().wait()
+
+    async def copied():
+        app = web.Application()
+        app.router.add_get("/{path:.*}", silent)
+        async with serving(app) as url:
+            await export(url, RUN, [], JobState.DONE)
+
+    with pytest.raises(Disconnected, match="timed out"):
+        asyncio.run(copied())
 
 
 def test_a_worker_copies_the_run_of_each_job_that_ends_and_of_no_other(tmp_path):

@@ -43,7 +43,10 @@ def main() -> None:
     step, chain = 0, str(recipe["fitting"]["seed"])
     if found:
         step, chain = json.loads(found[-1].read_text())
-    env = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")}
+    env = {
+        name: os.environ.get(name)
+        for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "RAY_ADDRESS")
+    }
     say(
         "started", parameters={"kind": recipe["kind"], "steps": steps, **env}, machine="a fake",
         resumed_step=step or None,
@@ -78,6 +81,9 @@ def misbehave(does: str, folder: Path) -> None:
         case "floods":
             while True:
                 say("said", text="again")
+        case "floods_stderr":
+            while True:
+                print("again", file=sys.stderr)
         case "long_line":
             sys.stdout.write("x" * (LINE_BYTES_MAX * 4))
             sys.stdout.flush()
@@ -105,14 +111,14 @@ def misbehave(does: str, folder: Path) -> None:
             child = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
             )
-            (folder / "checkpoints" / "left.pid").write_text(str(child.pid))
+            say("said", text=f"left {child.pid}")
         case "hides":  # a process that holds its pipes and does not carry its mark
             child = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(600)"],
                 start_new_session=True,
                 env={},
             )
-            (folder / "checkpoints" / "left.pid").write_text(str(child.pid))
+            say("said", text=f"left {child.pid}")
         case "fills":
             (folder / "big").write_bytes(os.urandom(3 * 2**20))
             hang()

@@ -10,6 +10,7 @@ import pytest
 from cloud.training.worker.apart import Cgroup, environment, folder_bytes, own_cgroup
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
+from cloud.training.worker.settings import TrainWorker
 from shared.errors import Malformed, Unavailable
 from tests.cloud.training.worker.standing import Standing
 
@@ -107,6 +108,31 @@ def test_a_job_inherits_no_secret(monkeypatch, tmp_path):
     assert found["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def test_a_job_is_told_of_the_ray_cluster_that_the_settings_name_and_of_no_other(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("RAY_ADDRESS", "somebody.elses:6379")
+    at = Standing(tmp_path / "at", 'ray_address = "head.example:6379"')
+    at.close()
+    named = at.config.worker.ray_address
+    assert environment(1, "", tmp_path, named)["RAY_ADDRESS"] == "head.example:6379"
+    assert "RAY_ADDRESS" not in environment(1, "", tmp_path, TrainWorker().ray_address)
+
+
+def test_a_jobs_process_is_told_of_the_ray_cluster(tmp_path):
+    at = Standing(tmp_path / "at", 'ray_address = "head.example:6379"')
+
+    async def go():
+        async with at.working():
+            job = await at.submit("trains", steps=2)
+            await at.over(job)
+        return await at.tracking.run(job)
+
+    run = asyncio.run(go())
+    at.close()
+    assert run.parameters["RAY_ADDRESS"] == "head.example:6379"
+
+
 def test_a_folder_is_counted_as_it_fills_the_disk(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "big").write_bytes(os.urandom(100_000))
@@ -124,6 +150,24 @@ def test_what_a_job_says_while_the_database_is_away_is_bounded():
     assert len(taken.lines) <= 2001
     assert "of which nothing is kept" in taken.lines[-1][1]
     assert notes.taken().lines == []
+
+
+def test_that_something_was_dropped_is_said_once_a_job_when_it_was():
+    notes, said = Notes(), []
+    for beat in range(4):
+        for _ in range(2100):
+            notes.said("again", 100.0 + beat)
+        said += [line for line in notes.taken().lines if line[1] != "again"]
+    (line,) = said
+    assert line[0] == 100.0
+    assert line[1].startswith("(100 points and lines more, of which nothing is kept")
+    notes = Notes(metrics={f"m{number}" for number in range(256)})
+    notes.measured(1, {"one more": 1.0}, 50.0)
+    taken = notes.taken()
+    notes.put_back(taken)
+    assert notes.taken().lines == taken.lines == [
+        (50.0, "(1 points and lines more, of which nothing is kept; others may follow, unsaid)")
+    ]  # fmt: skip
 
 
 def test_one_job_has_so_many_metrics_however_long_it_goes_on():

@@ -96,6 +96,7 @@ def test_a_worker_told_to_end_gives_its_jobs_back_and_they_cost_no_attempt(at):
     found = asyncio.run(at.queue.job(job))
     assert (found.state, found.attempts) == (JobState.QUEUED, 0)
     assert "its worker was told to end" in found.why
+    assert list((at.config.work_dir / job / "checkpoints").iterdir())
     with at.process():  # of the same name, and at once: the first one said that it ends
         over = asyncio.run(at.over(job))
     assert (over.state, over.attempts) == (JobState.DONE, 1)
@@ -173,6 +174,7 @@ def test_a_process_that_is_stopped_while_it_imports_goes_back_or_ends_as_it_was_
     over, found = asyncio.run(go())
     assert (over.state, over.why) == (JobState.CANCELLED, "cancelled by ann: no need")
     assert (found.state, found.attempts) == (JobState.QUEUED, 0)
+    assert [one.name for one in at.config.work_dir.iterdir() if one.is_dir()] == [found.id]
     assert "its worker was told to end" in found.why
 
 
@@ -247,16 +249,3 @@ def test_a_job_whose_folder_grows_too_big_is_ended(tmp_path, monkeypatch):
     over = asyncio.run(one())
     at.close()
     assert over.state is JobState.FAILED
-
-
-def test_what_a_job_needs_and_is_not_there_is_said_in_words(tmp_path):
-    at = Standing(tmp_path / "at", "free_bytes_min = 1_000_000_000_000_000\n")
-
-    async def some():
-        jobs = {"disk": await at.submit("trains", attempts_max=1)}
-        async with at.working():
-            return {name: await at.over(job) for name, job in jobs.items()}
-
-    found = asyncio.run(some())
-    at.close()
-    assert "MiB are free, under the" in found["disk"].why

@@ -10,6 +10,7 @@ from tests.cloud.training.worker.standing import Standing
 
 BAD = {
     "floods": "more than 50 lines a second",
+    "floods_stderr": "more than 50 lines a second",
     "long_line": "over 65536 bytes",
     "garbage": "no message",
     "hangs": "said nothing for 3 s (worker.silence_s)",
@@ -83,10 +84,17 @@ def test_a_job_that_takes_longer_than_it_may_fails(seen):
 
 def test_what_a_job_left_running_is_ended(seen):
     at, found, *_ = seen
-    assert found["leaves"].state is JobState.DONE
-    left = at.config.work_dir / found["leaves"].id / "checkpoints" / "left.pid"
+    job = found["leaves"]
+    assert job.state is JobState.DONE
+    said = [line.text for line in asyncio.run(at.tracking.logs(job.id))]
+    (left,) = [int(text.removeprefix("left ")) for text in said if text.startswith("left ")]
     with pytest.raises(ProcessLookupError):
-        os.kill(int(left.read_text()), 0)
+        os.kill(left, 0)
+
+
+def test_the_folder_of_a_job_that_is_over_goes(seen):
+    at, found, *_ = seen
+    assert not [job.id for job in found.values() if (at.config.work_dir / job.id).exists()]
 
 
 def test_a_job_that_does_well_leaves_its_bundle_and_its_record(seen):

@@ -58,17 +58,20 @@ def test_one_that_is_started_while_they_are_looked_for_is_ended_too(tmp_path, sl
 
 def test_a_job_ends_although_something_it_started_holds_its_pipes(tmp_path, monkeypatch):
     monkeypatch.setattr("cloud.training.worker.child._PIPES_S", 0.2, raising=False)
-    at = Standing(tmp_path / "at")
+    at, said = Standing(tmp_path / "at"), []
 
     async def one():
         job = await at.submit("hides", steps=2)
-        async with at.working(), asyncio.timeout(60):
-            return await at.over(job)
+        try:
+            async with at.working(), asyncio.timeout(60):
+                return await at.over(job)
+        finally:
+            said.extend(line.text for line in await at.tracking.logs(job))
 
     try:
         over = asyncio.run(one())
     finally:
-        (left,) = at.config.work_dir.glob("*/checkpoints/left.pid")
-        os.kill(int(left.read_text()), signal.SIGKILL)
+        (left,) = [int(text.removeprefix("left ")) for text in said if text.startswith("left ")]
+        os.kill(left, signal.SIGKILL)
         at.close()
     assert (over.state, over.attempts) == (JobState.DONE, 1)

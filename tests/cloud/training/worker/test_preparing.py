@@ -6,12 +6,18 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
-from cloud.training.documents import JobState
+from cloud.training.documents import Half, JobSpec, JobState
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker.bundles import BundleShelf
-from cloud.training.worker.preparing import CHECKPOINTS, Preparing
+from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.sharing import CHECKPOINTS
+from shared.bundle.reader import open_bundle
+from shared.errors import Disconnected
 from tests.cloud.training.worker.standing import ROOT, Standing, until
+from tests.tiny_bundle import write_tiny_bundle
 
 CONTENT = b"0123456789" * 10_000
 HASH = "c" * 64
@@ -58,6 +64,50 @@ def test_a_kill_while_a_checkpoint_is_fetched_leaves_no_stump_of_it(tmp_path):
     assert {one.name: one.read_bytes() for one in checkpoints.iterdir()} == {"000002.txt": CONTENT}
 
 
+class Away(FolderBlobs):
+    """As a bucket is while its network is cut: what it has is not to be had."""
+
+    def parts(self, sha256):
+        raise Disconnected("the bucket cannot be reached")
+
+
+def test_a_checkpoint_that_cannot_be_had_now_is_waited_for_and_one_that_is_gone_is_not(tmp_path):
+    at = Standing(tmp_path / "at")
+    at.close()
+    config, said = at.config, []
+    shelf = BundleShelf(config.worker.bundles, None, config.state_dir)
+    job = Claimed("job", "o", at.spec("trains"), 2, 0.0, (HASH, "000002.txt"))
+    away = Preparing(config.worker, Away(at.state / "artifacts"), shelf, config.work_dir)
+    with pytest.raises(Disconnected, match="the bucket cannot be reached"):
+        asyncio.run(away.order(job, said.append))
+    assert said == []
+    gone = Preparing(
+        config.worker, FolderBlobs(at.state / "artifacts"), shelf, config.work_dir
+    )  # fmt: skip
+    asyncio.run(gone.order(job, said.append))
+    (line,) = said
+    assert line.startswith("the checkpoint of another machine is not taken: ")
+    assert f"there is no artifact {HASH}" in line
+
+
+def test_two_bundles_whose_folders_are_called_the_same_do_not_become_one(tmp_path):
+    at = Standing(tmp_path / "at")
+    at.close()
+    places = [tmp_path / place / "model" for place in ("old", "new")]
+    for place, version in zip(places, ("1.0.0", "1.1.0"), strict=True):
+        write_tiny_bundle(place, version=version)
+    shelf = BundleShelf(places, None, at.config.state_dir)
+    preparing = Preparing(at.config.worker, at.blobs, shelf, at.config.work_dir)
+    (at.base / "b.npz").write_text("{}")
+    recipe = Half(
+        version="1.2.0", source="tiny-edge@1.0.0", teacher="tiny-edge@1.1.0", base="b"
+    )  # fmt: skip
+    job = Claimed("job", "o", JobSpec(recipe=recipe), 1, 0.0, None)
+    order = asyncio.run(preparing.order(job))
+    for version in ("1.0.0", "1.1.0"):
+        assert open_bundle(order.bundles[f"tiny-edge@{version}"]).manifest.version == version
+
+
 def test_no_job_begins_in_an_old_folder_that_is_being_removed(tmp_path, monkeypatch):
     at = Standing(tmp_path / "at", "folders_kept = 0")
     remove, removed = shutil.rmtree, []
@@ -65,7 +115,7 @@ def test_no_job_begins_in_an_old_folder_that_is_being_removed(tmp_path, monkeypa
     async def claimed_and_prepared(job):
         """Whoever waits for a slow disk waits for as long as a job takes to begin, or half a second."""
         await at.until(job, "running", "done", "failed")
-        inputs = at.config.work_dir / job / "inputs" / "bundles" / "tiny-edge"
+        inputs = at.config.work_dir / job / "inputs" / "bundles" / "tiny-edge@1.0.0"
 
         async def look():
             return inputs.exists()

@@ -38,6 +38,16 @@ def test_a_flood_is_no_burst():
     watch.read(LINE, 2.0)
 
 
+def test_lines_of_both_pipes_are_one_flood():
+    watch = Watch(BOUNDS, 0.0)
+    for _ in range(10):
+        watch.read(LINE, 1.0)
+        assert watch.may_say(1.0)
+    assert not watch.may_say(1.0)
+    with pytest.raises(Astray, match="more than 2 lines a second"):
+        watch.read(LINE, 1.0)
+
+
 @pytest.mark.parametrize("step", ["-1", str(2**63), "9" * 400])
 def test_a_step_that_no_database_takes_is_no_message(step):
     line = f'{{"kind": "measured", "step": {step}, "progress": 0.5, "values": {{"loss": 1}}}}\n'

@@ -1,0 +1,81 @@
+"""One beat after the other, and for how long no answer to one is still no loss.
+
+A beat that gets no answer is waited for and not given up: what it may have claimed would be nobody's. The
+leases that it was to renew run out all the same.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from cloud.training.worker.desk import Answer
+from shared.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+
+class Beating:
+    """Of one worker."""
+
+    def __init__(self, beat: Callable[[], Coroutine[Any, Any, Answer]], lease_s: float) -> None:
+        self._beat, self._lease_s = beat, lease_s
+        self._clock = asyncio.get_running_loop().time
+        self._renewed_at = self._began = self._clock()
+        self._under_way: asyncio.Task[Answer] | None = None
+        self._is_away = False
+
+    @property
+    def is_under_way(self) -> bool:
+        """One has had no answer yet."""
+        return self._under_way is not None
+
+    @property
+    def is_lease_over(self) -> bool:
+        """Since the last one that had an answer: our jobs may be others' by now."""
+        return self._clock() >= self._renewed_at + self._lease_s
+
+    async def answer(self, kick: asyncio.Event, until: float) -> Answer | None:
+        """Of the beat under way, or of a new one. None where the database is away, which is said once,
+        or where there is something to look at before its answer: `kick`, a lease that is over, the
+        time `until`.
+        """
+        if self._under_way is None:
+            self._began = self._clock()
+            self._under_way = asyncio.create_task(self._beat(), name="beat")
+        lease_ends = float("inf") if self.is_lease_over else self._renewed_at + self._lease_s
+        ends = min(lease_ends, until)
+        kicked = asyncio.create_task(kick.wait(), name="kicked")
+        await asyncio.wait(
+            [self._under_way, kicked],
+            timeout=None if ends == float("inf") else max(0.0, ends - self._clock()),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        kicked.cancel()
+        if not self._under_way.done():
+            kick.clear()
+            if self.is_lease_over:
+                self._away(f"no answer for {self._lease_s:g} s")
+            return None
+        beat, self._under_way = self._under_way, None
+        try:
+            answer = beat.result()
+        except Unavailable as error:
+            self._away(str(error))
+            return None
+        self._is_away = False
+        # whoever waited for longer than a lease has what this one claimed, and asks again at once
+        is_late = self._clock() >= self._began + self._lease_s
+        self._renewed_at = self._clock() if is_late else self._began
+        return answer
+
+    async def end(self) -> None:
+        """Wait for no answer any more."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+            await asyncio.gather(self._under_way, return_exceptions=True)
+
+    def _away(self, why: str) -> None:
+        if not self._is_away:
+            log.warning("learning_database_away", extra={"why": why[:300]})
+        self._is_away = True

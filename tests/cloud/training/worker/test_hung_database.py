@@ -1,0 +1,108 @@
+"""A database that neither answers nor refuses: another process has its write lock and keeps it."""
+
+import asyncio
+import sqlite3
+
+import pytest
+
+from cloud.training.documents import JobState
+from cloud.training.worker.beating import Beating
+from cloud.training.worker.desk import Answer
+from cloud.training.worker.service import TrainWorkerService
+from shared.errors import Unavailable
+from simulations import virtual_time
+from tests.cloud.training.worker.standing import FAKE, LOOK_S, Standing, until
+from tests.cloud.training.worker.test_interrupted import children_of, stepped
+from tests.cloud.training.worker.test_last_words import begun, surroundings
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    monkeypatch.setattr("cloud.store.one_writer._WAIT_S", 600)  # of itself it gives up after that
+    standing = Standing(tmp_path / "at", training="lease_s = 2.0")
+    yield standing
+    standing.close()
+
+
+def test_jobs_end_with_their_leases_and_the_worker_when_it_is_told_to(at):
+    async def children():
+        return children_of(at)
+
+    async def go():
+        ready = asyncio.Event()
+        service = TrainWorkerService(at.config, lambda *_: ready.set(), words=FAKE)
+        running = asyncio.create_task(service.run())
+        await ready.wait()
+        job = await at.submit("trains", steps=9_999, pace_s=0.05)
+        await stepped(at, job, 2)
+        lock = sqlite3.connect(at.state / "learning.db", isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        try:
+            await until(children, lambda found: not found)
+            service.stop()
+            async with asyncio.timeout(60):
+                assert await running
+        finally:
+            lock.close()
+        return await at.queue.job(job)
+
+    assert asyncio.run(go()).state is JobState.RUNNING  # and nothing was said of it
+
+
+def test_the_end_of_a_job_is_told_no_longer_than_it_is_ours(at):
+    desk, around = surroundings(at)
+
+    async def go():
+        run, running = await begun(at, desk, around, "trains", steps=3)
+        async with desk.turn:  # a beat that has no answer
+            while "accuracy" not in (held := run.held()).notes.figures:
+                run.put_back(held)
+                await asyncio.sleep(LOOK_S)
+            ended, _ = await asyncio.wait([running], timeout=0.5)
+            assert not ended  # it waits for its turn
+            run.stop("lost")
+            async with asyncio.timeout(60):
+                await running
+        return await at.queue.job(run.job.id)
+
+    assert asyncio.run(go()).state is JobState.RUNNING
+
+
+class Database:
+    """Answers each beat when it is told to."""
+
+    def __init__(self):
+        self.asked, self.answers = 0, asyncio.Queue()
+
+    async def beat(self):
+        self.asked += 1
+        answer = await self.answers.get()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_beat_without_an_answer_is_the_only_one_and_its_answer_counts(caplog):
+    async def go():
+        loop, kick, never = asyncio.get_running_loop(), asyncio.Event(), float("inf")
+        database = Database()
+        beating = Beating(database.beat, 30.0)
+        assert await beating.answer(kick, never) is None
+        assert (loop.time(), beating.is_lease_over, database.asked) == (30.0, True, 1)
+        kick.set()
+        assert await beating.answer(kick, never) is None
+        assert (loop.time(), kick.is_set(), database.asked) == (30.0, False, 1)
+        assert await beating.answer(kick, 45.0) is None
+        assert (loop.time(), database.asked) == (45.0, 1)
+        late = Answer(lost=["a"])
+        database.answers.put_nowait(late)
+        assert await beating.answer(kick, never) is late
+        assert not beating.is_under_way
+        assert not beating.is_lease_over  # it claimed jobs just now
+        database.answers.put_nowait(Unavailable("away"))
+        assert await beating.answer(kick, never) is None
+        assert not beating.is_lease_over
+        await beating.end()
+        return [record.getMessage() for record in caplog.records]
+
+    assert virtual_time.run(go()) == ["learning_database_away"] * 2

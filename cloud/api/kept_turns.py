@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from cloud.api.turns import Turns
 
 Found = TypeVar("Found")
+_UNDER_WAY: Final[set["asyncio.Task[Any]"]] = set()
+"""A loop holds its tasks weakly: of one that nobody waits for nothing else need be left."""
 
 
 async def to_its_end(
@@ -17,6 +19,8 @@ async def to_its_end(
     turn = ExitStack()
     turn.enter_context(turns.one(caller))
     working = asyncio.create_task(work())
+    _UNDER_WAY.add(working)
+    working.add_done_callback(_UNDER_WAY.discard)
     working.add_done_callback(lambda _: turn.close())
     return await asyncio.shield(working)
 

@@ -20,8 +20,10 @@ _RAN = frozenset({Phase.TRIAL, Phase.COMMITTED, Phase.DONE, Phase.SILENT})
 def release(run: Run, now: float) -> None:
     """Order those that wait, as far as windows and `in_flight_max` let them."""
     while run.queue and run.queue[0][0] <= now and run.installing < run.spec.in_flight_max:
-        _, place = heapq.heappop(run.queue)
+        at, place = heapq.heappop(run.queue)
         member = run.members[place]
+        if at != member.opens_at:
+            continue  # of before: it left, or was told anew, and waits from another moment on
         if not waits(member, shadow=run.now_stage.kind == "shadow"):
             continue
         due = opens_at(run.hours, member.zone, now)

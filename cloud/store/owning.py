@@ -3,14 +3,18 @@ each step twice, or undo each other's.
 """
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from cloud.store.engine import translated
 from shared.errors import InUse
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -34,9 +38,21 @@ def owned(engine: Engine, lock: int, where: str, process: str) -> Iterator[None]
             if not owns.scalar():
                 raise InUse(f"{where}: another {process} uses it; end that first")
             connection.commit()
-        yield
+        try:
+            yield
+        finally:
+            _let_go(connection, lock)
     finally:
         connection.close()
+
+
+def _let_go(connection: Connection, lock: int) -> None:
+    """Now: a session ends some moments after its connection."""
+    try:
+        connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": lock})
+        connection.commit()
+    except DBAPIError as error:  # the session is gone, and the lock with it
+        log.warning("lock_went_with_its_session", extra={"why": str(error.orig)[:200]})
 
 
 @contextmanager

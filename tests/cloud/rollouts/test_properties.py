@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cloud.rollouts.documents import Phase, RolloutStatus
@@ -101,6 +101,7 @@ def phases(rollout: Rollout) -> dict[str, Phase]:
 
 @pytest.mark.parametrize("made", range(len(SPECS)))
 @given(runs)
+@example([(Removed("d000", "revoked"), 1.0), (Came("d002"), 0.0), (Returned("d000"), 0.0)])
 @settings(max_examples=60, deadline=None)
 def test_whatever_comes_it_keeps_its_promises(made: int, run: Iterable[tuple[Event, float]]):
     plain, again = started(made), started(made)

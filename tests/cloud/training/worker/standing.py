@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, contextmanager
@@ -25,6 +26,19 @@ LOOK_S = 0.05
 """Between two looks: without it the one who looks takes the core from those whom it waits for."""
 _DEFAULTS = {"gives_way": "false", "free_bytes_min": "0"}
 """Tests share this machine, and jobs that give way to everything would wait for them."""
+
+
+class SlowBlobs(FolderBlobs):
+    """A store that takes a file when it is let."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.begun, self.let = threading.Event(), threading.Event()
+
+    def put(self, sha256, content):
+        self.begun.set()
+        assert self.let.wait(60)
+        super().put(sha256, content)
 
 
 class Standing:

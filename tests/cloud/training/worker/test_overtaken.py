@@ -10,7 +10,7 @@ import pytest
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import JobState
 from cloud.training.worker.settings import WorkerRegistry
-from tests.cloud.training.worker.standing import Standing
+from tests.cloud.training.worker.standing import SlowBlobs, Standing
 from tests.cloud.training.worker.test_last_words import begun, surroundings
 
 HASH = "d" * 64
@@ -103,21 +103,8 @@ def test_while_it_is_pushed_to_a_registry_that_does_not_answer(at, how):
         assert (job.state, job.attempts) == (JobState.QUEUED, 0)
 
 
-class Slow(FolderBlobs):
-    """Stores when it is let."""
-
-    def __init__(self, root):
-        super().__init__(root)
-        self.begun, self.let = threading.Event(), threading.Event()
-
-    def put(self, sha256, content):
-        self.begun.set()
-        assert self.let.wait(60)
-        super().put(sha256, content)
-
-
 def test_a_bundle_that_was_made_in_the_grace_after_its_time_is_pushed(at):
-    at.blobs = blobs = Slow(at.state / "artifacts")
+    at.blobs = blobs = SlowBlobs(at.state / "artifacts")
     desk, around = surroundings(at)
 
     async def go():

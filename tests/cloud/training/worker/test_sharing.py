@@ -1,7 +1,6 @@
 """Checkpoints that are copied to the store: one after the other, and what goes wrong with it."""
 
 import asyncio
-import threading
 
 import pytest
 
@@ -10,21 +9,8 @@ from cloud.training.recipes import checkpoint_file
 from cloud.training.worker import keeping
 from cloud.training.worker.sharing import CHECKPOINTS, Sharing
 from shared.errors import Disconnected
-from tests.cloud.training.worker.standing import Standing
+from tests.cloud.training.worker.standing import SlowBlobs, Standing
 from tests.cloud.training.worker.test_last_words import surroundings
-
-
-class Slow(FolderBlobs):
-    """The first file is stored when it is let."""
-
-    def __init__(self, root):
-        super().__init__(root)
-        self.begun, self.let = threading.Event(), threading.Event()
-
-    def put(self, sha256, content):
-        self.begun.set()
-        assert self.let.wait(60)
-        super().put(sha256, content)
 
 
 class Away(FolderBlobs):
@@ -57,7 +43,7 @@ def checkpoints(at, job):
 
 def test_the_last_one_waits_for_the_one_under_way_and_stays(at):
     desk, _ = surroundings(at)
-    blobs = Slow(at.state / "artifacts")
+    blobs = SlowBlobs(at.state / "artifacts")
 
     async def go():
         job = await claimed(at, desk)

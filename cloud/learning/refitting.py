@@ -27,6 +27,11 @@ from shared.fleet.profile import ProfileSettings, digest
 log = logging.getLogger(__name__)
 _CRITERIA: Final = ("silent <= 0.05",)
 _DEVICES_MAX: Final = 10_000
+_RUNS: Final = frozenset({RolloutStatus.RUNNING, RolloutStatus.PAUSED})
+
+
+class RolloutRuns(Conflict):
+    """The group's profile is being rolled out."""
 
 
 class Refits(Section):
@@ -82,7 +87,9 @@ class Refitting:
         return await self._fit(loop, None if profile is None else profile.settings)
 
     async def apply(self, model: str, by: str, comment: str) -> Refit:
-        """Fit it, and roll it out as the next version of the group's profile. Raises as `fitted`."""
+        """Fit it, and roll it out as the next version of the group's profile. Raises as `fitted`, and
+        `RolloutRuns`.
+        """
         loop = (await asyncio.to_thread(self._store.loop, model)).settings
         if self._fleet is None:
             raise Conflict("this process has no [fleet] to roll a profile out to; set fleet.urls")
@@ -94,6 +101,7 @@ class Refitting:
         name = f"loop-{loop.group}"[:64] if profile is None else profile.name
         why = f"refit of {model} by {by}" + (f": {comment}" if comment else "")
         async with fleet_at(self._fleet) as fleet:
+            await check_is_free(fleet, loop.group)
             pushed = await _pushed(fleet, name, settings)
             await rolled(fleet, loop, pushed, why)
         await asyncio.to_thread(self._store.put_refit, model, self._now())
@@ -125,7 +133,7 @@ class Refitting:
             return
         try:
             await self.apply(loop.model, "loop", "its time had come")
-        except Unavailable as error:  # at the next look, not a `refit_every_s` later
+        except (Unavailable, RolloutRuns) as error:  # at the next look, not a `refit_every_s` later
             if loop.model not in self._away:
                 log.warning("refit_waits", extra={"model": loop.model, "why": str(error)[:500]})
             self._away.add(loop.model)
@@ -198,6 +206,21 @@ class Refitting:
         raise Unknown(f"profile {group.profile.name} {group.profile.version} is not in the fleet")
 
 
+async def check_is_free(fleet: FleetClient, group: str) -> None:
+    """Raises `RolloutRuns` before anything is made that would wait for it."""
+    for view in await fleet.rollouts.all():
+        subject = view.spec.subject
+        if (
+            view.spec.group == group
+            and view.status in _RUNS
+            and isinstance(subject, ProfileSubject)
+        ):
+            raise RolloutRuns(
+                f"rollout {view.id} of profile {subject.name} {subject.version} is {view.status} in group "
+                f"{group}; the new threshold waits for its end"
+            )
+
+
 async def _pushed(fleet: FleetClient, name: str, settings: ProfileSettings) -> Profile:
     """The next version with these settings, or the newest where it has them already."""
     try:
@@ -223,9 +246,7 @@ async def rolled(fleet: FleetClient, loop: LoopSettings, profile: Profile, why: 
     views = await fleet.rollouts.all()
     has = (await fleet.group(loop.group)).profile  # after: one that ends meanwhile is no other
     is_there = has is not None and (has.name, has.version) == (profile.name, profile.version)
-    alive = {RolloutStatus.DRAFT, RolloutStatus.RUNNING} | (
-        {RolloutStatus.SUCCEEDED} if is_there else set()
-    )
+    alive = _RUNS | {RolloutStatus.DRAFT} | ({RolloutStatus.SUCCEEDED} if is_there else set())
     for view in views:
         subject = view.spec.subject
         if (

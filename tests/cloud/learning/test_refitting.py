@@ -5,7 +5,7 @@ of whom: of the devices that get it.
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,11 +15,12 @@ from aiohttp.test_utils import TestServer
 
 from cloud.feedback.answers import AnswerRows
 from cloud.feedback.documents import SampleQuery
+from cloud.fleet.client.client import FleetClient
 from cloud.fleet.documents import Device, Profile
 from cloud.learning.documents import LoopSettings, Refit
 from cloud.learning.models import Models
 from cloud.learning.neighbours import fleet_at
-from cloud.learning.refitting import Refits, Refitting, rolled
+from cloud.learning.refitting import Refits, Refitting, RolloutRuns, check_is_free, rolled
 from cloud.learning.settings import LearningFleet
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.learning.store.settings import LoopsKept
@@ -198,21 +199,41 @@ class ProfileFleet:
     ("has", "made"), [(2, []), (1, ["POST /v1/rollouts", "POST /v1/rollouts/r-2/start"])]
 )
 def test_what_was_put_back_since_is_rolled_out_again(has: int, made: list[str]) -> None:
+    there = ProfileFleet(has)
+    roll_out(there)
+    assert [one for one in there.asked if one.startswith("POST")] == made
+
+
+@pytest.mark.parametrize("status", ["running", "paused"])
+def test_a_threshold_waits_for_the_rollout_that_is_there(status: str) -> None:
+    there = ProfileFleet(1)
+    there.view["status"] = status
+    with pytest.raises(
+        RolloutRuns, match=f"rollout r-1 of profile slow 2 is {status} in group all"
+    ):
+        told(there, lambda fleet: check_is_free(fleet, "all"))
+    told(there, lambda fleet: check_is_free(fleet, "north"))
+
+
+def roll_out(there: ProfileFleet) -> None:
+    """Version 2 of the profile."""
     settings = ProfileSettings(confidence_min=0.7)
     profile = Profile(
         name="slow", version=2, settings=settings, sha256=digest(settings), pushed_by="loop",
         pushed_at=1.0,
     )  # fmt: skip
+    loop = LoopSettings(model="edge", teacher="cloud")
+    told(there, lambda fleet: rolled(fleet, loop, profile, "again"))
 
+
+def told(there: ProfileFleet, what: Callable[[FleetClient], Awaitable[None]]) -> None:
     async def work() -> None:
-        there = ProfileFleet(has)
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", there.answer)
         async with (
             TestServer(app) as server,
             fleet_at(LearningFleet(urls=(str(server.make_url("")),))) as asked,
         ):
-            await rolled(asked, LoopSettings(model="edge", teacher="cloud"), profile, "again")
-        assert [one for one in there.asked if one.startswith("POST")] == made
+            await what(asked)
 
     asyncio.run(work())

@@ -72,11 +72,15 @@ def light(gain: float) -> str:
 
 def make(models: Path, images: int = _IMAGES) -> Material:
     """About 20 s with all of them. Raises `Unknown` where the data set is not installed."""
+    test = load().test
+    return of_images(models, test.images[:images], test.labels[:images])
+
+
+def of_images(models: Path, test: Images, labels: NDArray[np.integer]) -> Material:
+    """Of uint8 images [N, 28, 28] and their labels [N]."""
     bundle = open_bundle(models / "fashion-edge")
     (variant,) = (one for one in bundle.manifest.variants if one.key == "onnxruntime/int8")
     session = OnnxRuntimeEngine().open(bundle.read(variant.file), OpenOptions())
-    data = load()
-    test, labels = data.test.images[:images], data.test.labels[:images]
     conditions = {kind: shift(test, kind) for kind in SHIFTS}
     for gain in LIGHT:
         conditions[light(gain)] = np.clip(np.round(test * gain), 0, 255).astype(np.uint8)

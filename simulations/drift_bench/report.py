@@ -23,11 +23,16 @@ FALSE_A_DAY_MAX: Final = 0.1
 BLAMED_SHARE_MAX: Final = 0.05
 """Of streams in which something drifts, those with an alarm about something else. Our own."""
 MISLED_SHARE_MAX: Final = 0.05
-"""Of alarms about what drifts, those with a wrong cause: it comes with a wrong command. Our own."""
+"""Of alarms about what drifts, in each place, those with a wrong cause: it comes with a wrong command.
+Our own."""
 Results = Mapping[Stream, Outcome]
 _WHERE: Final[tuple[Where, ...]] = get_args(Where)
 _WHOLE: Final[tuple[Where, ...]] = ("a group", "half the fleet")
 """In which groups drift as a whole, and are to be named."""
+_RIGHT_CAUSES: Final = (
+    "Right is `sensor` of a camera that drifts alone, `scene` of a group and of the fleet, and `unknown` "
+    "of one camera among others that drift; else `unknown` is neither right nor wrong."
+)
 _WIDTH: Final = 130
 
 
@@ -53,7 +58,7 @@ def block(results: Results) -> str:
         "\n".join(_delays(results)),
         fill(_in_time(results), _WIDTH),
         "\n".join(_causes(results)),
-        fill(_misled(results), _WIDTH),
+        fill(_RIGHT_CAUSES, _WIDTH),
         fill(_false(results), _WIDTH),
         "\n".join(["Missed:", "", *(f"- {one}" for one in missing)])
         if missing else "Every target is met.",
@@ -85,11 +90,12 @@ def missed(results: Results) -> list[str]:
             f"alarms about what does not drift in {blamed} of {len(drifting)} streams, at most "
             f"{BLAMED_SHARE_MAX:.0%}"
         )
-    misled, alarms = _misled_of(drifting)
-    if misled > MISLED_SHARE_MAX * alarms:
-        wrong.append(
-            f"a wrong cause in {misled} of {alarms} alarms about what drifts, at most {MISLED_SHARE_MAX:.0%}"
-        )
+    for where in _WHERE:
+        misled, alarms = _misled(drifting, where), len(_right(drifting, where))
+        if misled > MISLED_SHARE_MAX * alarms:
+            wrong.append(
+                f"{where}: a wrong cause in {misled} of {alarms} alarms, at most {MISLED_SHARE_MAX:.0%}"
+            )
     return wrong
 
 
@@ -138,14 +144,8 @@ def _causes(results: Results) -> Iterator[str]:
             sum(alarm.cause is cause for alarm in _right(drifting, where)) for where in _WHERE
         ]
         yield f"| `{cause.value}` | " + " | ".join(map(str, counts)) + " |"
-
-
-def _misled(results: Results) -> str:
-    misled, alarms = _misled_of(_drifting(results))
-    return (
-        f"A wrong cause: {misled} of {alarms} alarms. Right is `sensor` of a camera that drifts alone, "
-        "`unknown` of one that does not, and `scene` of a group and of the fleet."
-    )
+    misled = [f"{_misled(drifting, where)} of {len(_right(drifting, where))}" for where in _WHERE]
+    yield "| a wrong one | " + " | ".join(misled) + " |"
 
 
 def _false(results: Results) -> str:
@@ -197,9 +197,5 @@ def _right(drifting: Results, where: Where) -> list[Alarm]:
     return [alarm for one, found in drifting.items() if one.where == where for alarm in found.right]
 
 
-def _misled_of(drifting: Results) -> tuple[int, int]:
-    """Alarms with a wrong cause, and all alarms about what drifts."""
-    misled = [
-        misleads(one.where, alarm) for one, found in drifting.items() for alarm in found.right
-    ]
-    return sum(misled), len(misled)
+def _misled(drifting: Results, where: Where) -> int:
+    return sum(misleads(where, alarm) for alarm in _right(drifting, where))

@@ -88,11 +88,11 @@ def test_blaming_others_is_counted() -> None:
 def test_causes_are_judged_and_shown_by_place() -> None:
     alone = drifting(0, 100, where="a device", causes="sensor sensor unknown")
     found = results(alone, drifting(1, 100, causes="unknown sensor model"))
-    assert missed(found) == ["a wrong cause in 2 of 6 alarms about what drifts, at most 5%"]
+    assert missed(found) == ["a group: a wrong cause in 2 of 3 alarms, at most 5%"]
     text = block(found)
     assert "| `sensor` | 2 | 0 | 1 | 0 | 0 |" in text
     assert "| `unknown` | 1 | 0 | 1 | 0 | 0 |" in text
-    assert "A wrong cause: 2 of 6 alarms." in text
+    assert "| a wrong one | 0 of 3 | 0 of 0 | 2 of 3 | 0 of 0 | 0 of 0 |" in text
     assert missed(results(alone)) == []
 
 

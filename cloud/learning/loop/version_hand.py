@@ -51,15 +51,14 @@ class VersionHand:
         Raises `Conflict` where somebody else pushed another bundle by this number meanwhile: the
         cycle's figures are not about that one.
         """
-        async with (
-            self._made.archive(command.job) as archive,
-            self._registry() as registry,
-        ):
-            await _push(registry, archive, command.job)
-            there = await registry.evaluations(command.model, command.version)
-            if there:
-                return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
-            return _seen(await registry.evaluate(command.model, command.version))
+        async with self._made.archive(command.job) as archive:
+            parcel = await _parcel(archive)
+            async with self._registry() as registry:
+                await _push(registry, parcel, command.job)
+                there = await registry.evaluations(command.model, command.version)
+                if there:
+                    return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
+                return _seen(await registry.evaluate(command.model, command.version))
 
     async def evaluation(self, command: c.WatchEvaluation) -> e.EvaluationSeen:
         async with self._registry() as registry:
@@ -153,9 +152,9 @@ async def of_revision(registry: RegistryClient, seen: ModelVersion) -> AsyncIter
         raise
 
 
-async def _push(registry: RegistryClient, archive: Path, job: str) -> None:
+async def _push(registry: RegistryClient, parcel: push.Parcel, job: str) -> None:
     """Run again after a cut it goes on where it was."""
-    planned = await push.plan(registry, await _parcel(archive))
+    planned = await push.plan(registry, parcel)
     await push.push(registry, planned, Origin(training_job=job), lambda _: None)
 
 

@@ -6,19 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from cloud.learning.loop import commands as c
+from cloud.learning.loop import events as e
+from cloud.learning.loop.hands import Hands
 from cloud.learning.loop.job_bundles import JobBundles
 from cloud.learning.loop.version_hand import VersionHand, of_revision
 from cloud.learning.neighbours import registry_at
 from cloud.learning.settings import LearningRegistry
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
+from cloud.registry.documents import State
 from cloud.training.documents import Job
 from shared.bundle.writer import pack
-from shared.errors import Conflict, Refused, Unavailable
+from shared.errors import Conflict, NotTrusted, Refused, Unavailable
 from tests.cloud.learning.loop.cycles import job
+from tests.cloud.learning.loop.world import World
 from tests.cloud.learning.servers import LoopRegistry
-from tests.cloud.registry.pushing import MODEL, make_model, push
+from tests.cloud.registry.client.scripted_server import problem, scripted
+from tests.cloud.registry.pushing import MODEL, candidate, make_model, push
 from tests.tiny_bundle import write_tiny_bundle
 
 JOB = "finetune-1"
@@ -26,9 +32,10 @@ JOB = "finetune-1"
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopRegistry]:
-    """With a model. Each test has a version of its own."""
+    """With a model, whose releases a key may name. Each test has a version of its own."""
     with LoopRegistry(tmp_path_factory.mktemp("home")) as running:
         make_model(running)
+        running.trust.publish(running, MODEL, "better", "too-long")
         yield running
 
 
@@ -47,11 +54,36 @@ def hand(registry: LoopRegistry, folder: Path, version: str) -> VersionHand:
     """Whose job made a bundle of that version."""
     write_tiny_bundle(folder / "made", name=MODEL, version=version)
     pack(folder / "made", folder / "made.hyb")
-    content = (folder / "made.hyb").read_bytes()
+    made = made_of(folder, (folder / "made.hyb").read_bytes())
+    return VersionHand(asked(registry), made)
+
+
+def made_of(folder: Path, content: bytes) -> JobBundles:
+    """Of a job that left these bytes."""
     sha256, blobs = hashlib.sha256(content).hexdigest(), FolderBlobs(folder / "blobs")
     blobs.put(sha256, content)
-    settings = LearningRegistry(urls=(registry.url,), api_key_file=registry.loop_key)
-    return VersionHand(settings, JobBundles(Queue(sha256), blobs))
+    return JobBundles(Queue(sha256), blobs)
+
+
+def asked(registry: LoopRegistry) -> LearningRegistry:
+    return LearningRegistry(urls=(registry.url,), api_key_file=registry.loop_key)
+
+
+def releasing(registry: LoopRegistry, folder: Path, days: float = 100.0) -> VersionHand:
+    """With a release key."""
+    key = {"release_key": registry.trust.folder / "release.pem", "release_days": days}
+    return VersionHand(asked(registry).model_copy(update=key), made_of(folder, b"none"))
+
+
+def done(hand: VersionHand, command: c.AnyCommand) -> e.Answer:
+    """As a cycle gets to know it."""
+    others = World().hands()
+    hands = Hands(others.samples, others.jobs, hand, others.rollouts)
+    return asyncio.run(hands.do(command))
+
+
+def release(version: str, model: str = MODEL) -> c.Release:
+    return c.Release(model=model, version=version, comment="better")
 
 
 def evaluate(version: str) -> c.Evaluate:
@@ -122,17 +154,73 @@ def test_a_word_that_comes_between_is_looked_at_again(
 ) -> None:
     """And one that will always be refused stays so."""
     push(registry, tmp_path / "one", "1.0.7")
-    settings = LearningRegistry(urls=(registry.url,), api_key_file=registry.loop_key)
 
     async def main() -> None:
-        async with registry_at(settings) as asked:
-            found = await asked.version(MODEL, "1.0.7")
+        async with registry_at(asked(registry)) as client:
+            found = await client.version(MODEL, "1.0.7")
             before = found.model_copy(update={"revision": found.revision - 1})
             with pytest.raises(Unavailable, match="has changed since"):
-                async with of_revision(asked, before):
-                    await asked.judge("reject", MODEL, "1.0.7", "no", before.revision)
+                async with of_revision(client, before):
+                    await client.judge("reject", MODEL, "1.0.7", "no", before.revision)
             with pytest.raises(Refused):
-                async with of_revision(asked, found):
-                    await asked.judge("approve", MODEL, "1.0.7", "yes", found.revision)
+                async with of_revision(client, found):
+                    await client.judge("approve", MODEL, "1.0.7", "yes", found.revision)
 
     asyncio.run(main())
+
+
+def test_the_loops_own_key_releases_a_version(registry: LoopRegistry, tmp_path: Path) -> None:
+    make_model(registry, "better")
+    candidate(registry, tmp_path / "made", "1.0.1", "better")
+    seen = done(releasing(registry, tmp_path), release("1.0.1", "better"))
+    assert isinstance(seen, e.VersionSeen)
+    assert seen.state is State.RELEASED
+
+
+@pytest.mark.parametrize(
+    ("model", "days", "words"),
+    [
+        ("not-delegated", 100.0, "no key may name releases of not-delegated yet"),
+        ("too-long", 5000.0, "sign it for 3661 days at most"),
+    ],
+)
+def test_a_release_that_is_not_this_keys_to_sign_is_left_to_a_person(
+    registry: LoopRegistry, tmp_path: Path, model: str, days: float, words: str
+) -> None:
+    make_model(registry, model)
+    candidate(registry, tmp_path / "made", "1.0.1", model)
+    answer = done(releasing(registry, tmp_path, days), release("1.0.1", model))
+    assert isinstance(answer, e.Refused)
+    assert words in answer.words
+
+
+def test_a_jobs_bundle_that_does_not_check_out_is_refused_and_never_pushed(
+    registry: LoopRegistry, tmp_path: Path
+) -> None:
+    write_tiny_bundle(tmp_path / "made", name=MODEL, version="1.0.8")
+    pack(tmp_path / "made", tmp_path / "made.hyb")
+    content = zstandard.ZstdDecompressor().decompress((tmp_path / "made.hyb").read_bytes())
+    other = zstandard.ZstdCompressor().compress(content.replace(b"# Tiny", b"# Tony"))
+    hand = VersionHand(asked(registry), made_of(tmp_path, other))
+    answer = done(hand, evaluate("1.0.8"))
+    assert isinstance(answer, e.Refused)
+    assert registry.get(f"/v1/models/{MODEL}/versions/1.0.8").status == 404
+
+
+@pytest.mark.parametrize("command", [evaluate("1.0.1"), reject("1.0.1"), release("1.0.1")])
+def test_a_key_that_the_registry_does_not_know_is_waited_for(
+    command: c.AnyCommand, tmp_path: Path
+) -> None:
+    write_tiny_bundle(tmp_path / "made", name=MODEL, version="1.0.1")
+    pack(tmp_path / "made", tmp_path / "made.hyb")
+    made = made_of(tmp_path, (tmp_path / "made.hyb").read_bytes())
+
+    async def work() -> e.Answer:
+        async with scripted(problem(NotTrusted("no such key here"))) as server:
+            hand = VersionHand(LearningRegistry(urls=(server.url,)), made)
+            others = World().hands()
+            return await Hands(others.samples, others.jobs, hand, others.rollouts).do(command)
+
+    answer = asyncio.run(work())
+    assert isinstance(answer, e.Away)
+    assert "look at registry.api_key_file" in answer.words

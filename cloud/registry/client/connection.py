@@ -13,19 +13,11 @@ from urllib.parse import quote, urlencode, urlsplit
 import aiohttp
 from yarl import URL
 
-from cloud.registry.client.answers import Answer, error_of, parsed, plain
+from cloud.registry.client.answers import Answer, parsed, plain, refusal_of
 from cloud.registry.client.retrying import Tries, after_failure
 from cloud.registry.client.settings import ClientSettings
 from shared.api_key import key_header
-from shared.errors import (
-    Disconnected,
-    HybridgeError,
-    Malformed,
-    NotTrusted,
-    ReadOnly,
-    Refused,
-    TooLarge,
-)
+from shared.errors import Disconnected, HybridgeError, Malformed, ReadOnly, Refused, TooLarge
 
 Body = bytes | Callable[[], AsyncIterator[bytes]]
 """Whole, or what gives it at each call: a body is sent again after a cut."""
@@ -33,12 +25,6 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "PATCH"})
 _AWAY_S: Final = 30.0  # a URL that failed is asked after the others for so long
 _NOT_REACHED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """Nothing was sent. Whoever is silent after that was reached, and may have done it."""
-
-
-class UnknownCaller(NotTrusted):
-    """HTTP status 401: the other end does not know the key or certificate of who asks. What was sent or
-    read is not meant.
-    """
 
 
 class Connection:
@@ -131,7 +117,7 @@ class Connection:
         """Call until there is an answer of success, or no more patience.
 
         Raises:
-            Refused: whatever class and words the registry gave it; `UnknownCaller` for a 401.
+            Refused: whatever class and words the registry gave it, or as `refusal_of`.
             Unavailable: it cannot be reached, or puts this off for longer than the patience.
 
         """
@@ -180,9 +166,7 @@ class Connection:
             self._away_until.pop(url, None)
             if answer.status < HTTPStatus.MULTIPLE_CHOICES:
                 return answer, False
-            found = error_of(answer, url + path)
-            if answer.status == HTTPStatus.UNAUTHORIZED:
-                found = UnknownCaller(str(found))
+            found = refusal_of(answer, url + path)
             if not isinstance(found, ReadOnly):
                 return found, False
         return found, False

@@ -23,7 +23,7 @@ from shared.errors import Conflict, NotTrusted, Refused, Unavailable
 from tests.cloud.learning.loop.cycles import job
 from tests.cloud.learning.loop.world import World
 from tests.cloud.learning.servers import LoopRegistry
-from tests.cloud.registry.client.scripted_server import problem, scripted
+from tests.cloud.registry.client.scripted_server import problem, response, scripted
 from tests.cloud.registry.pushing import MODEL, candidate, make_model, push
 from tests.tiny_bundle import write_tiny_bundle
 
@@ -75,11 +75,14 @@ def releasing(registry: LoopRegistry, folder: Path, days: float = 100.0) -> Vers
     return VersionHand(asked(registry).model_copy(update=key), made_of(folder, b"none"))
 
 
+def hands(hand: VersionHand) -> Hands:
+    others = World().hands()
+    return Hands(others.samples, others.jobs, hand, others.rollouts)
+
+
 def done(hand: VersionHand, command: c.AnyCommand) -> e.Answer:
     """As a cycle gets to know it."""
-    others = World().hands()
-    hands = Hands(others.samples, others.jobs, hand, others.rollouts)
-    return asyncio.run(hands.do(command))
+    return asyncio.run(hands(hand).do(command))
 
 
 def release(version: str, model: str = MODEL) -> c.Release:
@@ -207,20 +210,35 @@ def test_a_jobs_bundle_that_does_not_check_out_is_refused_and_never_pushed(
     assert registry.get(f"/v1/models/{MODEL}/versions/1.0.8").status == 404
 
 
-@pytest.mark.parametrize("command", [evaluate("1.0.1"), reject("1.0.1"), release("1.0.1")])
-def test_a_key_that_the_registry_does_not_know_is_waited_for(
-    command: c.AnyCommand, tmp_path: Path
+@pytest.mark.parametrize(
+    "command",
+    [
+        evaluate("1.0.1"), reject("1.0.1"), release("1.0.1"),
+        c.WatchVersion(model=MODEL, version="1.0.1"),
+        c.WatchEvaluation(model=MODEL, version="1.0.1", evaluation="0198"),
+    ],
+    ids=lambda command: command.kind,
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("answered", "words"),
+    [
+        (problem(NotTrusted("no such key here")), "look at registry.api_key_file"),
+        (response(404, b"<html>deploying</html>"), "HTTP status 404: <html>deploying"),
+        (response(200, b"<html>deploying</html>"), "its answer is not JSON"),
+    ],
+    ids=["key", "page", "success"],
+)
+def test_a_key_that_is_not_known_and_a_proxys_page_are_waited_for(
+    answered: bytes, words: str, command: c.AnyCommand, tmp_path: Path
 ) -> None:
     write_tiny_bundle(tmp_path / "made", name=MODEL, version="1.0.1")
     pack(tmp_path / "made", tmp_path / "made.hyb")
     made = made_of(tmp_path, (tmp_path / "made.hyb").read_bytes())
 
     async def work() -> e.Answer:
-        async with scripted(problem(NotTrusted("no such key here"))) as server:
-            hand = VersionHand(LearningRegistry(urls=(server.url,)), made)
-            others = World().hands()
-            return await Hands(others.samples, others.jobs, hand, others.rollouts).do(command)
+        async with scripted(answered) as server:
+            return await hands(VersionHand(LearningRegistry(urls=(server.url,)), made)).do(command)
 
     answer = asyncio.run(work())
     assert isinstance(answer, e.Away)
-    assert "look at registry.api_key_file" in answer.words
+    assert words in answer.words

@@ -4,14 +4,12 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from cloud.api.problems import Unverified
-from cloud.registry.client.connection import Connection, UnknownCaller, checked_url, quoted
+from cloud.registry.client.connection import Connection, checked_url, quoted
 from cloud.registry.client.settings import ClientSettings
 from shared.errors import (
     Conflict,
     Disconnected,
     Malformed,
-    NotTrusted,
     Overloaded,
     ReadOnly,
     Refused,
@@ -281,20 +279,3 @@ def test_urls_and_keys_are_checked_before_anything_is_asked() -> None:
         Connection([], None, QUICK)
     with pytest.raises(Malformed, match="characters that no key has"):
         Connection(["http://here"], "a\r\nb: c", QUICK)
-
-
-def test_a_key_that_is_not_known_there_is_told_from_what_does_not_check_out() -> None:
-    async def work() -> None:
-        for error, kind in (
-            (NotTrusted("no such key"), UnknownCaller),
-            (Unverified("a"), Unverified),
-        ):
-            async with (
-                scripted(problem(error)) as server,
-                Connection([server.url], KEY, QUICK) as connection,
-            ):
-                with pytest.raises(NotTrusted, match=str(error)) as found:
-                    await connection.json("GET", "/v1/models")
-                assert found.type is kind
-
-    run(work)

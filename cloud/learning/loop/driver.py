@@ -83,7 +83,7 @@ class LoopDriver:
         for kept in await asyncio.to_thread(self._store.loops):
             model = kept.settings.model
             try:  # what is wrong with one loop keeps no other from its triggers
-                if await asyncio.to_thread(self._store.running, model):
+                if await asyncio.to_thread(self._store.running_of, model) is not None:
                     continue
                 found = await self._triggered(kept)
                 if found is not None:

@@ -44,7 +44,10 @@ class LoopDriver:
         self._trouble = Trouble(log, now)
         self._triggering = Triggering(store, hands, settings, self.begin, now)
         self._kicks: dict[str, asyncio.Event] = {}
-        self._wake, self._drained = asyncio.Event(), False  # set where the running cycles are others
+        self._wake, self._drained = (
+            asyncio.Event(),
+            False,
+        )  # set where the running cycles are others
 
     def kick(self, cycle: str | None = None) -> None:
         """A person changed the cycle, or (None) the loops."""

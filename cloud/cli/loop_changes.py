@@ -72,11 +72,12 @@ def begin(
         return await asked.loops.begin(name, comment)
 
     found = ask(learning, key_file, work, loop=name)
+    from cloud.cli.loop_running import check_none_runs
     from cloud.learning.documents import Loop
 
     if isinstance(found, Loop):
         with ending():
-            _no_cycle(found)
+            check_none_runs(found)
         tree = {"dry_run": True, "would": "begin", "loop": name}
         show(tree, output, lambda out: out.print(f"would begin a cycle of {name}"))
         return
@@ -113,7 +114,8 @@ def delete(
     name: ModelName, *, yes: Yes = False, learning: Learning = None, key_file: KeyFile = None,
     dry_run: DryRun = False, output: Output = Format.TABLE,
 ) -> None:  # fmt: skip
-    """Delete a loop; its cycles, models and rollouts stay.
+    """Delete a loop; its cycles, models and rollouts stay. A cycle that another version of the learning
+    process wrote, so that this one cannot read it, is given up; a job or rollout of it goes on.
 
     Exit codes: 0 done, 1 refused, or not confirmed, 2 wrong usage, 3 the learning process cannot be
     reached, 4 a cycle runs, or somebody changed it at the same time.
@@ -133,14 +135,13 @@ def _decide(
     key_file: Path | None, output: Format, *, follow: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     from cloud.cli.loop_drawing import phase_text
+    from cloud.cli.loop_running import running
 
     async def work(asked: "LearningClient") -> "Cycle":
         from cloud.learning.documents import Decision
         from shared.errors import Conflict
 
-        seen = (await asked.loops.get(name)).cycle
-        if seen is None:
-            raise Conflict(f"{name}: no cycle runs; begin one: hybridge loop begin {name} -m WHY")
+        seen = running(await asked.loops.get(name))
         if verb == "go" and seen.asks is None:
             waits = f"; it waits for {seen.waits_for}" if seen.waits_for else ""
             raise Conflict(f"{seen.id} is {phase_text(seen)} and asks for nothing{waits}")
@@ -181,13 +182,6 @@ def _settings(file: Path) -> "LoopSettings":
     from shared.config import read_toml
 
     return checked(LoopSettings, read_toml(file), str(file))
-
-
-def _no_cycle(loop: "Loop") -> None:
-    from shared.errors import Conflict
-
-    if loop.cycle is not None:
-        raise Conflict(f"{loop.settings.model}: {loop.cycle.id} runs already")
 
 
 def _changes(before: "LoopSettings | None", after: "LoopSettings") -> dict[str, object]:

@@ -150,6 +150,8 @@ def marks_for(encoding: str) -> str:
 
 def loop_line(loop: Loop) -> str:
     """What it does now."""
+    if loop.unreadable is not None:
+        return f"{loop.unreadable} cannot be read"
     if loop.cycle is not None:
         return phase_text(loop.cycle)
     return "waits for a trigger" if loop.settings.enabled else "off"

@@ -71,12 +71,11 @@ def watch_cycle(
 
 async def _until_over(learning: "LearningClient", model: str, seen: _Seen) -> "Cycle":
     from cloud.cli.loop_drawing import is_over
-    from shared.errors import Conflict, Unavailable
+    from cloud.cli.loop_running import running
+    from shared.errors import Unavailable
 
     found = await learning.loops.get(model)
-    if found.cycle is None:
-        raise Conflict(f"{model}: no cycle runs; begin one: hybridge loop begin {model} -m WHY")
-    asks, cycle = found.settings.asks, found.cycle
+    asks, cycle = found.settings.asks, running(found)
     loop = asyncio.get_running_loop()
     answered = loop.time()
     seen.show(cycle, asks)

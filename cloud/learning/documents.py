@@ -187,8 +187,11 @@ class Loop(Document):
     revision: int
     cycle: Cycle | None = None
     """The one that runs."""
+    unreadable: CycleId | None = None
+    """The one that runs, where another version of the process wrote it and this one cannot read it. It
+    goes on once that version is started again; deleting the loop gives it up."""
     last: Cycle | None = None
-    """The one that ended last."""
+    """The one that ended last, where it can be read."""
     next_at: float | None = None
     """Before then nothing triggers."""
 

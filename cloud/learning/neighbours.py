@@ -9,10 +9,11 @@ from typing import Final
 
 from cloud.fleet.client.client import FleetClient
 from cloud.fleet.client.settings import FleetClientSettings
+from cloud.registry.client.answers import OtherAnswers, UnknownCaller
 from cloud.registry.client.client import RegistryClient
 from cloud.registry.client.credentials import credentials
 from cloud.registry.client.settings import ClientSettings
-from shared.errors import Malformed, NotTrusted, Unavailable
+from shared.errors import Malformed, Unavailable
 from shared.fetching.settings import Server
 
 _PATIENCE_S: Final = 10.0
@@ -20,8 +21,9 @@ _PATIENCE_S: Final = 10.0
 
 @asynccontextmanager
 async def registry_at(server: Server) -> AsyncIterator[RegistryClient]:
-    """Raises `Unavailable` too while the key file or a certificate cannot be read, or the key is not
-    known there: keys are changed while cycles of days go on.
+    """Raises `Unavailable` too while the key file or a certificate cannot be read, whoever shows them is
+    not known there, or somebody else answers: keys are changed and proxies deployed anew while cycles
+    of days go on.
     """
     key, tls = await _credentials(server, "registry.api_key_file")
     settings = ClientSettings(patience_s=_PATIENCE_S)
@@ -51,8 +53,10 @@ async def _credentials(server: Server, setting: str) -> tuple[str | None, SSLCon
 def _known(server: Server, setting: str) -> Iterator[None]:
     try:
         yield
-    except NotTrusted as error:  # the key, or a certificate
+    except UnknownCaller as error:
         raise Unavailable(f"{server.urls[0]}: {error}; look at {setting}") from error
+    except OtherAnswers as error:
+        raise Unavailable(str(error)) from error
 
 
 def _rng() -> random.Random:

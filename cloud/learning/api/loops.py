@@ -54,7 +54,7 @@ class LoopRoutes:
             {_OK: Loop}, takes=LoopSettings, problems=(_CONFLICT, _FULL),
         )  # fmt: skip
         yield Route(
-            "DELETE", _LOOP, self._remove, "Remove a loop whose cycle is over", Role.APPROVER,
+            "DELETE", _LOOP, self._remove, "Remove a loop whose cycle is over, or cannot be read: that one is given up", Role.APPROVER,
             {HTTPStatus.NO_CONTENT: ""}, problems=(_MISSING, _CONFLICT),
         )  # fmt: skip
         yield Route(

@@ -78,8 +78,11 @@ def _ended(record: CycleRecord, answer: e.Answer, now: float) -> CycleRecord:
     assert record.ending is not None
     phase, why = record.ending.phase, record.ending.why
     match answer:
-        case e.Away(words=words):
+        case e.Away(words=words) if record.ending.was_away:
             return waiting(record, words, now)
+        case e.Away(words=words):
+            tried = record.ending.model_copy(update={"was_away": True})
+            return changed(record, now, ending=tried, waits_for=words)
         case e.Refused(words=words) | e.CleanedUp(words=words):
             return close(record, phase, f"{why}; {words}" if words else why, now)
         case _:

@@ -1,8 +1,8 @@
 """What a cycle has done for it, one thing at a time. Pure.
 
 A command is stored with the cycle before anything is done, and done again after a crash: each finds
-again what it made before (a data set by its name, a job by its key, a rollout by its seed), so that
-twice is as once. Commands of `WATCHES` change nothing and may be dropped at any moment.
+again what it made before (a data set by its name and spec, a job by its key, a rollout by its seed),
+so that twice is as once. Commands of `WATCHES` change nothing and may be dropped at any moment.
 """
 
 from typing import Annotated, Final, Literal

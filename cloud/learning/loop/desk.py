@@ -9,22 +9,23 @@ from cloud.learning.loop.driver import LoopDriver
 from cloud.learning.loop.events import Go, Stop
 from cloud.learning.loop.triggers import next_at
 from cloud.learning.store.loops import KeptLoop, Line, LoopStore
-from cloud.learning.store.reading import Readable
+from cloud.learning.store.reading import Unreadable
 
 
 class LoopDesk:
-    """Everything raises `Unavailable` while the learning database is away."""
+    """Everything raises `Unavailable` while the learning database is away, or what it has of a loop or
+    cycle that is asked for by its name is not as this version keeps it.
+    """
 
     def __init__(
         self, store: LoopStore, driver: LoopDriver, changes: Changes, now: Callable[[], float]
     ) -> None:
         """`now` gives Unix seconds."""
         self._store, self._driver, self._changes, self._now = store, driver, changes, now
-        self._readable = Readable()
 
     async def loops(self) -> list[Loop]:
-        """In the order of their models; those that can be read."""
-        return await asyncio.to_thread(lambda: self._readable.of(self._store.loops(), self._loop))
+        """In the order of their models; those whose settings can be read."""
+        return await asyncio.to_thread(lambda: [self._loop(kept) for kept in self._store.loops()])
 
     async def loop(self, model: str) -> Loop:
         """Raises `Unknown`."""
@@ -41,7 +42,7 @@ class LoopDesk:
         return await self.loop(settings.model)
 
     async def remove(self, model: str, revision: int | None) -> None:
-        """Raises `Unknown`, `Conflict`."""
+        """With a cycle that runs and cannot be read. Raises `Unknown`, `Conflict`."""
         await asyncio.to_thread(self._store.remove, model, revision)
 
     async def begin(self, model: str, by: str, comment: str) -> Cycle:
@@ -59,7 +60,6 @@ class LoopDesk:
 
     async def lines(self, cycle: str) -> list[Line]:
         """What happened to it, the oldest first. Raises `Unknown`."""
-        await self.cycle(cycle)
         return await asyncio.to_thread(self._store.lines, cycle)
 
     async def decide(self, cycle: str, decision: Decision, by: str, revision: int | None) -> Cycle:
@@ -88,10 +88,15 @@ class LoopDesk:
 
     def _loop(self, kept: KeptLoop) -> Loop:
         model = kept.settings.model
-        running, last = self._store.running(model), self._store.last(model)
+        name, record = self._store.running_of(model) or (None, None)
+        try:
+            last = self._store.last(model)
+        except Unreadable:
+            last = None
         last_cycle = None if last is None else last.cycle
         return Loop(
             settings=kept.settings, revision=kept.revision,
-            cycle=running[0].cycle if running else None, last=last_cycle,
+            cycle=None if record is None else record.cycle,
+            unreadable=name if record is None else None, last=last_cycle,
             next_at=next_at(kept.settings, last_cycle),
         )  # fmt: skip

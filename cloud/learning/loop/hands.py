@@ -6,7 +6,7 @@ from typing import assert_never
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
 from cloud.learning.loop.seams import Jobs, Rollouts, Samples, Versions
-from shared.errors import Forbidden, Refused, Unavailable
+from shared.errors import Forbidden, Malformed, Refused, Unavailable
 
 _WORDS_MAX = 900
 
@@ -20,7 +20,8 @@ class Hands:
 
     async def do(self, command: c.AnyCommand) -> e.Answer:
         """Whatever is refused or away is an answer, too. What the loop's key may not do it may do once
-        somebody gives it the role; what a person can do in its stead is refused, and he is asked.
+        somebody gives it the role; what a person can do in its stead is refused, and he is asked. Who
+        only watches looks again at what he cannot read: the other end is of another release, perhaps.
         """
         try:
             return await self._do(command)
@@ -28,6 +29,11 @@ class Hands:
             words = str(error)[:_WORDS_MAX]
             is_a_persons_too = isinstance(command, c.Approve | c.Release)
             return e.Refused(words) if is_a_persons_too else e.Away(f"{words}; tried again")
+        except Malformed as error:
+            words = str(error)[:_WORDS_MAX]
+            if isinstance(command, c.WATCHES):
+                return e.Away(f"{words}; tried again")
+            return e.Refused(words)
         except Refused as error:
             return e.Refused(str(error)[:_WORDS_MAX])
         except Unavailable as error:

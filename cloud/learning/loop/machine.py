@@ -96,16 +96,17 @@ def _stopped(record: CycleRecord, why: str, now: float) -> CycleRecord:
 
 
 def _cut(record: CycleRecord, ending: Ending, why: str, now: float) -> CycleRecord:
-    """What was to be done first may have been done, or not: whoever was to do it did not answer."""
+    """Only what was tried in vain is given up, and it may have been done: nobody answered."""
+    cycle = record.cycle
     match record.doing:
-        case Reject(model=model, version=version):
+        case Reject(model=model, version=version) if ending.was_away:
             undone = (
                 f"{model} {version} may not be rejected: hybridge model reject {model} {version}"
             )
-        case Undo(rollout=rollout):
+        case Undo(rollout=rollout) if ending.was_away:
             undone = f"rollout {rollout} may not be undone: hybridge rollout undo {rollout}"
-        case _:  # its job is cancelled in this process, as soon as that can store anything
-            raise Conflict(f"cycle {record.cycle.id} ends already: {ending.why}")
+        case _:  # it is about to be done; a job is cancelled in this process, so that is never away
+            raise Conflict(f"cycle {cycle.id} ends already, after this: {cycle.waits_for}")
     return close(record, ending.phase, f"{ending.why[:500]}; {why[:200]}; {undone}", now)
 
 

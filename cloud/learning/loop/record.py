@@ -17,6 +17,8 @@ class Ending(Document):
 
     phase: Phase
     why: Words
+    was_away: bool = False
+    """Whoever is to do that command could not, once at least."""
 
 
 class CycleRecord(Document):

@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from cloud.feedback.documents import DataSetSpec, FeedbackSample, SampleQuery, Source
+from cloud.feedback.documents import (
+    DataSetSpec,
+    DataSetVersion,
+    FeedbackSample,
+    SampleQuery,
+    Source,
+)
 from cloud.feedback.store import FeedbackStore
 from cloud.fleet.documents import EVERYBODY
 from cloud.learning.documents import LoopSettings
@@ -40,14 +46,23 @@ class SampleHand:
         return await asyncio.to_thread(self._counted, spec, command.teacher)
 
     async def built(self, command: c.Build) -> e.Built:
-        spec = await self._of_group(command.spec, command.group)
-        return await asyncio.to_thread(self._built, command.name, spec)
+        """The one that this cycle made before, whatever devices its group had then; or the name's next
+        version: cycles' names can be guessed, and a trainer may make data sets by any.
+        """
+        made = await asyncio.to_thread(self._made, command)
+        if made is None:
+            spec = await self._of_group(command.spec, command.group)
+            # another's is given only where spec and bytes are what would be made now
+            made = await asyncio.to_thread(
+                self._feedback.build, command.name, spec, ACTOR, self._now()
+            )
+        return e.Built(made)
 
     async def _of_group(self, spec: DataSetSpec, group: str) -> DataSetSpec:
         """A version is for the devices that get it: its reference, its thresholds and its int8
         ranges are of what it learned from. Raises `Refused` for a group without a device.
         """
-        if group == EVERYBODY or spec.devices or spec.sites:
+        if not _is_groups(spec, group):
             return spec
         devices = await self._devices_of(group)
         if not devices:
@@ -79,15 +94,17 @@ class SampleHand:
                 people = _with(people, one)
         return e.Counted(samples, people)
 
-    def _built(self, name: str, spec: DataSetSpec) -> e.Built:
-        """The one that this cycle made before, or the name's next version: cycles' names can be guessed,
-        and a trainer may make data sets by any.
-        """
-        for made in reversed(self._feedback.data_sets(name)):
-            if (made.made_by, made.spec) == (ACTOR, spec):
-                return e.Built(made)
-        # another's is given only where spec and bytes are what would be made now
-        return e.Built(self._feedback.build(name, spec, ACTOR, self._now()))
+    def _made(self, command: c.Build) -> DataSetVersion | None:
+        unsaid = {"devices": ()} if _is_groups(command.spec, command.group) else {}
+        for made in reversed(self._feedback.data_sets(command.name)):
+            if made.made_by == ACTOR and made.spec.model_copy(update=unsaid) == command.spec:
+                return made
+        return None
+
+
+def _is_groups(spec: DataSetSpec, group: str) -> bool:
+    """Whether it is of the group's devices, and names none itself."""
+    return group != EVERYBODY and not spec.devices and not spec.sites
 
 
 def _query(spec: DataSetSpec) -> SampleQuery:

@@ -15,9 +15,9 @@ from cloud.learning.neighbours import registry_at
 from cloud.learning.settings import LearningRegistry
 from cloud.registry.client import push
 from cloud.registry.client.client import RegistryClient
-from cloud.registry.client.signing import next_release
+from cloud.registry.client.signing import next_release, published
 from cloud.registry.documents import Evaluation, ModelVersion, Origin, State
-from cloud.registry.trust.edits import sign
+from cloud.registry.trust import edits
 from cloud.registry.trust.keys import load_signer, read_password
 from shared.bundle.reader import open_bundle
 from shared.errors import Conflict, Malformed, Unavailable, Unknown
@@ -51,15 +51,14 @@ class VersionHand:
         Raises `Conflict` where somebody else pushed another bundle by this number meanwhile: the
         cycle's figures are not about that one.
         """
-        async with (
-            self._made.archive(command.job) as archive,
-            self._registry() as registry,
-        ):
-            await _push(registry, archive, command.job)
-            there = await registry.evaluations(command.model, command.version)
-            if there:
-                return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
-            return _seen(await registry.evaluate(command.model, command.version))
+        async with self._made.archive(command.job) as archive:
+            parcel = await _parcel(archive)
+            async with self._registry() as registry:
+                await _push(registry, parcel, command.job)
+                there = await registry.evaluations(command.model, command.version)
+                if there:
+                    return _seen(max(there, key=lambda one: (one.queued_at, one.id)))
+                return _seen(await registry.evaluate(command.model, command.version))
 
     async def evaluation(self, command: c.WatchEvaluation) -> e.EvaluationSeen:
         async with self._registry() as registry:
@@ -82,11 +81,11 @@ class VersionHand:
             seen, found = await _version(registry, command.model, command.version)
             if seen.state is not State.CANDIDATE:
                 return seen
-            metadata = await self._metadata(registry, found)
-            async with of_revision(registry, found):
+            signed = await self._metadata(registry, found)
+            async with of_revision(registry, found), of_releases(registry, command.model, signed):
                 await registry.launch(
-                    "release", command.model, command.version, command.comment, metadata,
-                    found.revision,
+                    "release", command.model, command.version, command.comment,
+                    None if signed is None else json.loads(signed), found.revision,
                 )  # fmt: skip
             return (await _version(registry, command.model, command.version))[0]
 
@@ -120,8 +119,8 @@ class VersionHand:
                 return e.CleanedUp(f"{where} stays as it is: {error}")
         return e.CleanedUp(f"{where} is rejected in the registry")
 
-    async def _metadata(self, registry: RegistryClient, version: ModelVersion) -> object:
-        """Raises `Malformed` where nobody here may sign."""
+    async def _metadata(self, registry: RegistryClient, version: ModelVersion) -> bytes | None:
+        """Signed; None: the registry signs. Raises `Malformed` where nobody may."""
         settings = self._settings
         assert settings is not None
         if settings.release_key is None:
@@ -130,8 +129,7 @@ class VersionHand:
             raise Malformed("this process has no [registry] release_key, so a person releases")
         signer = await asyncio.to_thread(_signer, settings.release_key, settings.password_file)
         content = await next_release(registry, version, datetime.now(UTC), settings.release_days)
-        found: object = json.loads(sign(content, model_role(version.model), [signer]))
-        return found
+        return edits.sign(content, model_role(version.model), [signer])
 
     @asynccontextmanager
     async def _registry(self) -> AsyncIterator[RegistryClient]:
@@ -153,9 +151,30 @@ async def of_revision(registry: RegistryClient, seen: ModelVersion) -> AsyncIter
         raise
 
 
-async def _push(registry: RegistryClient, archive: Path, job: str) -> None:
+@asynccontextmanager
+async def of_releases(
+    registry: RegistryClient, model: str, signed: bytes | None
+) -> AsyncIterator[None]:
+    """Raises `Unavailable` where releases of the model changed since this metadata was made of them: it
+    is made anew.
+    """
+    try:
+        yield
+    except Conflict as error:
+        role = model_role(model)
+        newest = await published(registry, role)
+        if _number(newest, role) >= _number(signed, role) > 0:
+            raise Unavailable(str(error)) from error
+        raise
+
+
+def _number(metadata: bytes | None, role: str) -> int:
+    return 0 if metadata is None else edits.read(metadata, role, role).signed.version
+
+
+async def _push(registry: RegistryClient, parcel: push.Parcel, job: str) -> None:
     """Run again after a cut it goes on where it was."""
-    planned = await push.plan(registry, await _parcel(archive))
+    planned = await push.plan(registry, parcel)
     await push.push(registry, planned, Origin(training_job=job), lambda _: None)
 
 

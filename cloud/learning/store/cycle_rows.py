@@ -6,7 +6,7 @@ from cloud.learning.documents import Phase
 from cloud.learning.loop.machine import Step
 from cloud.learning.loop.record import CycleRecord
 from cloud.learning.store import schema as s
-from cloud.learning.store.reading import read
+from cloud.learning.store.reading import Unreadable, read
 from shared.errors import Unknown
 
 
@@ -38,7 +38,7 @@ def save(connection: Connection, number: int, made: Step, now: float, lines_max:
 
 
 def find(connection: Connection, cycle: str) -> tuple[int, CycleRecord]:
-    """With its number. Raises `Unknown`, `Malformed`."""
+    """With its number. Raises `Unknown`, `Unreadable`."""
     number = number_of(connection, cycle)
     query = select(s.cycles.c.document).where(s.cycles.c.number == number)
     return number, record_of(cycle, connection.execute(query).scalar_one())
@@ -53,16 +53,26 @@ def number_of(connection: Connection, cycle: str) -> int:
     return number
 
 
-def running(connection: Connection, model: str) -> CycleRecord | None:
+def running(connection: Connection, model: str) -> tuple[str, CycleRecord | None] | None:
+    """The name of the one that runs, and the record where it can be read."""
     t = s.cycles.c
     query = select(t.id, t.document).where(t.model == model, ~t.is_over)
     row = connection.execute(query).one_or_none()
-    return None if row is None else record_of(row.id, row.document)
+    if row is None:
+        return None
+    try:
+        return row.id, record_of(row.id, row.document)
+    except Unreadable:
+        return row.id, None
 
 
 def record_of(cycle: str, text: str) -> CycleRecord:
-    """Raises `Malformed`."""
-    return read(CycleRecord, text, f"cycle {cycle}")
+    """Raises `Unreadable`."""
+    return read(
+        CycleRecord, text, f"cycle {cycle}",
+        "give it up: with its loop where it runs still (hybridge loop delete MODEL), else by beginning "
+        "another (hybridge loop begin MODEL -m WHY)",
+    )  # fmt: skip
 
 
 def learned_until(connection: Connection, model: str) -> float | None:
@@ -84,5 +94,10 @@ def forget(connection: Connection, model: str, kept_max: int) -> None:
     for number, name in connection.execute(query.offset(kept_max)).all():
         if number == learned:
             continue
-        connection.execute(delete(s.lines).where(s.lines.c.cycle == name))
-        connection.execute(delete(s.cycles).where(t.number == number))
+        remove(connection, name)
+
+
+def remove(connection: Connection, cycle: str) -> None:
+    """With its log."""
+    connection.execute(delete(s.lines).where(s.lines.c.cycle == cycle))
+    connection.execute(delete(s.cycles).where(s.cycles.c.id == cycle))

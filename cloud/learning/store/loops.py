@@ -1,5 +1,6 @@
 """Loops and cycles, stored. Synchronous and thread-safe; bounded."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,12 +13,13 @@ from cloud.learning.loop.machine import begin, step
 from cloud.learning.loop.record import Begun, CycleRecord, data_spec
 from cloud.learning.store import cycle_rows as rows
 from cloud.learning.store import schema as s
-from cloud.learning.store.reading import Readable, read
+from cloud.learning.store.reading import Readable, Unreadable, read
 from cloud.learning.store.settings import LoopsKept
 from cloud.store.migrating import Migrations
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Conflict, Malformed, Overloaded, Unknown
+from shared.errors import Conflict, Overloaded, Unknown
 
+log = logging.getLogger(__name__)
 MIGRATIONS: Final = Migrations("cloud.learning.store", "learning_loop_version")
 
 
@@ -51,18 +53,20 @@ class LoopStore:
         return self._readable.of(found, _kept)
 
     def loop(self, model: str) -> KeptLoop:
-        """Raises `Unknown`, `Malformed`."""
+        """Raises `Unknown`, `Unreadable`."""
         return self._database.read(lambda connection: _known(connection, model))
 
     def put(self, settings: LoopSettings, revision: int | None, now: float) -> KeptLoop:
         """Make it, or change it; a cycle that runs goes on by the settings it began with.
 
-        Raises `Conflict` where it is of another revision (0: it must not be there), `Overloaded`.
+        Raises `Conflict` where it is of another revision (0: it must not be there, or not readable),
+        `Overloaded`.
         """
 
         def change(connection: Connection) -> KeptLoop:
             before = _row(connection, settings.model)
-            _same(before, revision, settings.model)
+            if revision != 0 or _is_readable(before):
+                _same(before, revision, settings.model)
             if before is None:
                 count = connection.execute(select(func.count()).select_from(s.loops)).scalar_one()
                 if count >= self._kept.loops_max:
@@ -85,13 +89,14 @@ class LoopStore:
         try:
             if self.loop(settings.model).settings == settings:
                 return
-        except (Unknown, Malformed):  # what cannot be read is replaced
+        except (Unknown, Unreadable):  # what cannot be read is replaced
             pass
         self.put(settings, None, now)
 
     def remove(self, model: str, revision: int | None) -> None:
-        """Its cycles stay listed until they are too many. Raises `Unknown`; `Conflict` while one
-        runs, or where it is of another revision.
+        """Its cycles stay listed until they are too many; one that runs and cannot be read is given up:
+        nothing is kept of it. Raises `Unknown`; `Conflict` while another runs, or where the loop is of
+        another revision.
         """
 
         def change(connection: Connection) -> None:
@@ -99,9 +104,13 @@ class LoopStore:
                 raise _no_loop(model)
             _same(before, revision, model)
             if (running := rows.running(connection, model)) is not None:
-                raise Conflict(
-                    f"cycle {running.cycle.id} of {model} runs: stop it first, or set enabled to false"
-                )
+                name, record = running
+                if record is not None:
+                    raise Conflict(
+                        f"cycle {name} of {model} runs: stop it first, or set enabled to false"
+                    )
+                rows.remove(connection, name)
+                log.warning("cycle_given_up", extra={"cycle": name, "model": model})
             connection.execute(delete(s.loops).where(s.loops.c.model == model))
 
         self._database.write(change)
@@ -121,7 +130,9 @@ class LoopStore:
         def change(connection: Connection) -> CycleRecord:
             kept = _known(connection, model)
             if (running := rows.running(connection, model)) is not None:
-                raise Conflict(f"cycle {running.cycle.id} of {model} runs: {running.cycle.phase}")
+                name, record = running
+                where = "it cannot be read" if record is None else record.cycle.phase
+                raise Conflict(f"cycle {name} of {model} runs: {where}")
             number = rows.add(connection, model)
             begun = Begun(
                 trigger=trigger, words=words[:1000], number=number,
@@ -139,7 +150,8 @@ class LoopStore:
     ) -> CycleRecord:
         """Tell it, and keep what follows. `revision`: what a person saw last.
 
-        Raises `Unknown`; `Conflict` where it is of another revision, or the word does not fit.
+        Raises `Unknown`, `Unreadable`; `Conflict` where it is of another revision, or the word does not
+        fit.
         """
 
         def change(connection: Connection) -> CycleRecord:
@@ -157,23 +169,22 @@ class LoopStore:
         return self._database.write(change)
 
     def cycle(self, cycle: str) -> CycleRecord:
-        """Raises `Unknown`."""
+        """Raises `Unknown`, `Unreadable`."""
         return self._database.read(lambda connection: rows.find(connection, cycle)[1])
 
-    def running(self, model: str | None = None) -> list[CycleRecord]:
-        """None: of every model, the oldest first, those that can be read. Raises `Malformed` for a
-        model whose cycle cannot be.
-        """
-        if model is not None:
-            one = self._database.read(lambda connection: rows.running(connection, model))
-            return [] if one is None else [one]
+    def running_of(self, model: str) -> tuple[str, CycleRecord | None] | None:
+        """The name of the one that runs, and the record where it can be read."""
+        return self._database.read(lambda connection: rows.running(connection, model))
+
+    def running(self) -> list[CycleRecord]:
+        """Of every model, the oldest first, those that can be read."""
         t = s.cycles.c
         query = select(t.id, t.document).where(~t.is_over).order_by(t.number)
         found = self._database.read(lambda connection: connection.execute(query).all())
         return self._readable.of(found, _record)
 
     def last(self, model: str) -> CycleRecord | None:
-        """The one that ended last. Raises `Malformed`."""
+        """The one that ended last. Raises `Unreadable`."""
         t = s.cycles.c
         query = select(t.id, t.document).where(t.model == model, t.is_over)
         newest = query.order_by(t.number.desc()).limit(1)
@@ -193,12 +204,15 @@ class LoopStore:
         return [one.cycle for one in self._readable.of(self._database.read(look), _record)]
 
     def lines(self, cycle: str, limit: int = 1000) -> list[Line]:
-        """What happened to it, the oldest first."""
+        """What happened to it, the oldest first. Raises `Unknown`."""
         t = s.lines.c
         query = select(t.at, t.words).where(t.cycle == cycle).order_by(t.seq.desc()).limit(limit)
-        return self._database.read(lambda connection: [
-            Line(at, words) for at, words in reversed(connection.execute(query).all())
-        ])  # fmt: skip
+
+        def look(connection: Connection) -> list[Line]:
+            rows.number_of(connection, cycle)
+            return [Line(at, words) for at, words in reversed(connection.execute(query).all())]
+
+        return self._database.read(look)
 
     # feature checks
 
@@ -247,8 +261,19 @@ def _no_loop(model: str) -> Unknown:
 
 
 def _kept(row: Row[*tuple[Any, ...]]) -> KeptLoop:
-    settings = read(LoopSettings, row.document, f"the loop of {row.model}")
+    settings = read(
+        LoopSettings, row.document, f"the loop of {row.model}",
+        "set the loop anew: hybridge loop set FILE",
+    )  # fmt: skip
     return KeptLoop(settings, row.revision, row.made_at)
+
+
+def _is_readable(row: Row[*tuple[Any, ...]] | None) -> bool:
+    """A row that is none is."""
+    try:
+        return row is None or _kept(row) is not None
+    except Unreadable:
+        return False
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> CycleRecord:
@@ -256,7 +281,8 @@ def _record(row: Row[*tuple[Any, ...]]) -> CycleRecord:
 
 
 def _check(row: Row[*tuple[Any, ...]]) -> FeatureCheck:
-    return read(FeatureCheck, row.document, f"the feature check of {row.model}")
+    what, instead = f"the feature check of {row.model}", f"hybridge loop check {row.model}"
+    return read(FeatureCheck, row.document, what, instead)
 
 
 def _same(found: Row[*tuple[Any, ...]] | None, revision: int | None, model: str) -> None:

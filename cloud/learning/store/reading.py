@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cloud.document import Document
 from shared.config import in_words
-from shared.errors import Malformed
+from shared.errors import Unavailable
 from shared.logs import OncePer
 
 log = logging.getLogger(__name__)
@@ -19,14 +19,18 @@ Row = TypeVar("Row")
 Found = TypeVar("Found")
 
 
-def read(kind: type[Kept], text: str, what: str) -> Kept:
-    """Raises `Malformed`, which names `what`."""
+class Unreadable(Unavailable):
+    """A stored document that this version of the process does not know; the one that wrote it does."""
+
+
+def read(kind: type[Kept], text: str, what: str, instead: str) -> Kept:
+    """Raises `Unreadable`, which names `what`; `instead`: what else helps."""
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        raise Malformed(
+        raise Unreadable(
             f"the learning database: {what} is not as this version keeps it ({in_words(error)[:500]}); "
-            "start the version that wrote it, or remove it"
+            f"start the version that wrote it, or {instead}"
         ) from error
 
 
@@ -43,7 +47,7 @@ class Readable:
         for row in rows:
             try:
                 found.append(read_one(row))
-            except Malformed as error:
+            except Unreadable as error:
                 if self._said.admits(str(error)[:200], time.monotonic()) is not None:
                     log.error("unreadable", extra={"why": str(error)[:600]})  # noqa: TRY400
         return found

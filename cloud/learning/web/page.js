@@ -198,10 +198,11 @@ async function showLoops() {
 }
 
 function loopCard(loop) {
-  const { settings, cycle, last } = loop;
+  const { settings, cycle, unreadable, last } = loop;
   const element = made("article", "", { className: "card" });
   const shown = cycle ?? last;
-  element.append(made("h2", `${settings.model}: ${cycle ? cycle.phase.replace("_", " ") : settings.enabled ? "waits for a trigger" : "off"}`));
+  const now = cycle ? cycle.phase.replace("_", " ") : unreadable ? `${unreadable} cannot be read` : settings.enabled ? "waits for a trigger" : "off";
+  element.append(made("h2", `${settings.model}: ${now}`));
   const model = part(settings.model);
   const comment = made("input", "", { placeholder: "why", size: 30, maxLength: 500 });
   const because = () => {
@@ -215,7 +216,7 @@ function loopCard(loop) {
   };
   const row = made("p", "");
   row.append(comment);
-  if (!cycle) row.append(button("Begin a cycle", async () => {
+  if (!cycle && !unreadable) row.append(button("Begin a cycle", async () => {
     await ask("POST", `/v1/loops/${model}/begin`, { comment: because() });
     await showLoops();
   }));

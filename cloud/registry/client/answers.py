@@ -8,7 +8,16 @@ from typing import Final
 
 from cloud.api.problems import TABLE
 from cloud.gateway.refusals import RateLimited
-from shared.errors import Conflict, HybridgeError, Malformed, Overloaded, Refused, Unavailable
+from shared.errors import (
+    Conflict,
+    Forbidden,
+    HybridgeError,
+    Malformed,
+    NotTrusted,
+    Overloaded,
+    Refused,
+    Unavailable,
+)
 
 _TYPE: Final = "urn:hybridge:problem:"
 _WORDS_MAX: Final = 2000  # characters of a message from outside
@@ -22,6 +31,18 @@ _BY_STATUS: Final[Mapping[int, type[HybridgeError]]] = {
     HTTPStatus.SERVICE_UNAVAILABLE: Unavailable,
 }
 """For answers without a kind, as proxies give them."""
+
+
+class UnknownCaller(NotTrusted):
+    """HTTP status 401: the other end does not know the key or certificate of who asks. What was sent or
+    read is not meant.
+    """
+
+
+class OtherAnswers(Malformed):
+    """A page of somebody else, who is in the API's place: a proxy while it is deployed anew, or another
+    program.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +71,17 @@ def error_of(answer: Answer, where: str) -> HybridgeError:
     return error(words)
 
 
+def refusal_of(answer: Answer, where: str) -> HybridgeError:
+    """As `error_of`, but that `UnknownCaller` and `OtherAnswers` are told from what is refused there."""
+    found = error_of(answer, where)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return UnknownCaller(str(found))
+    is_the_apis = str(_document(answer.body).get("type", "")).startswith(_TYPE)
+    if is_the_apis or not answer.body or isinstance(found, Unavailable | Forbidden):
+        return found  # without a body: as HEAD is answered
+    return OtherAnswers(str(found))
+
+
 def retry_after_s(answer: Answer, document: Mapping[str, object]) -> float | None:
     """In how many seconds the registry wants to be asked again; None where it does not say."""
     for found in (document.get("retry_after_s"), answer.headers.get("retry-after")):
@@ -63,11 +95,11 @@ def retry_after_s(answer: Answer, document: Mapping[str, object]) -> float | Non
 
 
 def parsed(answer: Answer, where: str, what: str = "registry") -> object:
-    """The JSON of an answer. Raises `Malformed`: something else answers there."""
+    """The JSON of an answer. Raises `OtherAnswers`."""
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"{where}: its answer is not JSON; is a {what} there?") from error
+        raise OtherAnswers(f"{where}: its answer is not JSON; is a {what} there?") from error
 
 
 def plain(text: str) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import aiohttp
 from yarl import URL
 
-from cloud.registry.client.answers import Answer, error_of, parsed, plain
+from cloud.registry.client.answers import Answer, parsed, plain, refusal_of
 from cloud.registry.client.retrying import Tries, after_failure
 from cloud.registry.client.settings import ClientSettings
 from shared.api_key import key_header
@@ -117,7 +117,7 @@ class Connection:
         """Call until there is an answer of success, or no more patience.
 
         Raises:
-            Refused: whatever class and words the registry gave it.
+            Refused: whatever class and words the registry gave it, or as `refusal_of`.
             Unavailable: it cannot be reached, or puts this off for longer than the patience.
 
         """
@@ -166,7 +166,7 @@ class Connection:
             self._away_until.pop(url, None)
             if answer.status < HTTPStatus.MULTIPLE_CHOICES:
                 return answer, False
-            found = error_of(answer, url + path)
+            found = refusal_of(answer, url + path)
             if not isinstance(found, ReadOnly):
                 return found, False
         return found, False

@@ -169,6 +169,22 @@ def test_loops_are_listed_shown_and_deleted(wire: WireLearning) -> None:
     assert "none" in wire.run("loop", "list").out
 
 
+def test_a_cycle_that_cannot_be_read_is_named_with_what_helps(wire: WireLearning) -> None:
+    wire.turn("fashion-edge", asking())
+    loop = wire.loops["fashion-edge"]
+    wire.loops["fashion-edge"] = loop.model_copy(
+        update={"cycle": None, "unreadable": "fashion-edge-1"}
+    )
+    for verb in ("list", "show"):
+        arguments = () if verb == "list" else ("fashion-edge",)
+        assert "fashion-edge-1 cannot" in wire.run("loop", verb, *arguments).out
+    for command in (("stop", "-m", "x"), ("begin", "-m", "x", "--dry-run"), ("watch",)):
+        verb, *more = command
+        said = wire.run("loop", verb, "fashion-edge", *more)
+        assert (said.code, "hybridge loop delete fashion-edge" in said.err) == (4, True)
+    assert wire.run("loop", "delete", "fashion-edge", "--yes").code == 0
+
+
 @pytest.mark.parametrize(
     ("at", "arrow"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from cloud.learning.config import load, parse
 from cloud.store.evicting import Bounds
@@ -246,3 +247,62 @@ def test_a_data_set_that_a_job_or_a_cycle_has_yet_to_read_is_not_deleted(tmp_pat
         stop = {"verb": "stop"}
         assert learning.call("POST", f"/v1/cycles/{name}/decide", stop, "approver").status == 200
         assert learning.call("DELETE", f"/v1/data-sets/{name}/1", None, "operator").status == 204
+
+
+def broken(process: LearningProcess, table: str, where: str) -> None:
+    """As another version of this process would leave it."""
+    engine = sa.create_engine(f"sqlite:///{process.state_dir / 'learning.db'}")
+    try:
+        with engine.begin() as connection:
+            change = sa.text(f"UPDATE {table} SET document = '[]' WHERE {where}")
+            assert connection.execute(change).rowcount == 1
+    finally:
+        engine.dispose()
+
+
+def test_a_cycle_of_another_version_hides_no_loop_and_is_given_up_with_its_own(
+    alone: LearningProcess,
+) -> None:
+    path = "/v1/loops/upgraded"
+    loop = {**LOOP, "model": "upgraded"}
+    assert alone.call("PUT", path, loop, "approver").status == 200
+    name = alone.call("POST", path + "/begin", {}, "approver").json["id"]
+    broken(alone, "learning_cycles", f"id = '{name}'")
+    shown = [one for one in alone.get("/v1/loops").json["loops"] if one["cycle"] is None]
+    assert [one["unreadable"] for one in shown if one["settings"]["model"] == "upgraded"] == [name]
+    assert alone.get(path).json["unreadable"] == name
+    for answered in (
+        alone.get(f"/v1/cycles/{name}"),
+        alone.call("POST", f"/v1/cycles/{name}/decide", {"verb": "stop"}, "approver"),
+    ):
+        assert answered.status == 503
+        assert "hybridge loop delete" in answered.json["detail"]
+    assert alone.call("POST", path + "/begin", {}, "approver").status == 409
+    changed = alone.call("PUT", path, {**loop, "watch_s": 9}, "approver", If_Match='"1"')
+    assert (changed.status, changed.json["revision"]) == (200, 2)
+    assert alone.get("/v1/learning").status == 200
+    assert alone.call("DELETE", path, None, "approver", If_Match='"2"').status == 204
+    assert alone.get(f"/v1/cycles/{name}").status == 404
+
+
+def test_a_cycle_of_another_version_that_is_over_hides_no_loop(alone: LearningProcess) -> None:
+    path = "/v1/loops/over"
+    assert alone.call("PUT", path, {**LOOP, "model": "over"}, "approver").status == 200
+    name = alone.call("POST", path + "/begin", {}, "approver").json["id"]
+    alone.call("POST", f"/v1/cycles/{name}/decide", {"verb": "stop"}, "approver")
+    broken(alone, "learning_cycles", f"id = '{name}'")
+    assert "over" in [one["settings"]["model"] for one in alone.get("/v1/loops").json["loops"]]
+    found = alone.get(path).json
+    assert (found["cycle"], found["unreadable"], found["last"]) == (None, None, None)
+    assert alone.call("DELETE", path, None, "approver").status == 204
+
+
+def test_a_loop_of_another_version_is_set_anew(alone: LearningProcess) -> None:
+    path = "/v1/loops/older"
+    assert alone.call("PUT", path, {**LOOP, "model": "older"}, "approver").status == 200
+    broken(alone, "learning_loops", "model = 'older'")
+    answered = alone.get(path)
+    assert (answered.status, "hybridge loop set" in answered.json["detail"]) == (503, True)
+    again = alone.call("PUT", path, {**LOOP, "model": "older"}, "approver", If_Match='"0"')
+    assert (again.status, again.json["revision"]) == (200, 2)
+    assert alone.call("DELETE", path, None, "approver").status == 204

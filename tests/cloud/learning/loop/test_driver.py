@@ -72,7 +72,8 @@ async def driving(
             yield Desk(store, driver, changes, clock)
     finally:
         driver.drain()
-        await running
+        async with asyncio.timeout(WITHIN_S):
+            await running
 
 
 async def until(desk: LoopDesk, name: str, seen: Callable[[Cycle], bool]) -> Cycle:
@@ -166,7 +167,7 @@ def test_a_word_whose_request_ended_before_it_was_told_moves_it_all_the_same(
 
 def test_stopped_while_it_trains_its_job_is_cancelled(store: LoopStore) -> None:
     async def main() -> None:
-        world = World(hangs=True)  # a look that takes for ever is dropped for a person's word
+        world = World(hangs={"queue"})  # a look that takes for ever is dropped for a person's word
         async with driving(
             store, world, Clock(), QUICK.model_copy(update={"look_s": 60.0})
         ) as desk:
@@ -215,6 +216,23 @@ def test_a_drift_alarm_begins_a_cycle_and_a_fleet_that_is_away_begins_none(
             world.away.clear()
             await begun
             assert (await desk.cycle(f"{MODEL}-1")).trigger_words == "alarm a-1: darker"
+
+    asyncio.run(main())
+
+
+def test_a_fleet_that_never_answers_keeps_no_cycle_from_going_on_and_nobody_from_ending(
+    store: LoopStore,
+) -> None:
+    async def main() -> None:
+        world = World(hangs={"fleet"})
+        async with driving(store, world, Clock()) as desk:
+            asked = asyncio.create_task(world.until_asked("fleet", 1))
+            await desk.put(settings(model="a"), None)
+            await asked  # what the triggers of "a" look at never comes
+            await desk.put(manual(), None)
+            name = (await desk.begin(MODEL, "ann", "")).id
+            cycle = await until(desk, name, lambda one: one.ended_at is not None)
+            assert cycle.phase is Phase.DONE
 
     asyncio.run(main())
 

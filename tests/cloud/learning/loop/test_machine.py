@@ -9,7 +9,7 @@ from cloud.learning.documents import Arrow, Phase, Teacher
 from cloud.learning.loop import commands as c
 from cloud.learning.loop import events as e
 from cloud.learning.loop.machine import step
-from cloud.learning.loop.record import CycleRecord, cycle_id
+from cloud.learning.loop.record import CycleRecord, Ending, cycle_id
 from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.registry.documents import State
 from cloud.rollouts.documents import RolloutStatus
@@ -33,6 +33,9 @@ ALARM = Alarm(
     version="1.0.1"), cause=Cause.MODEL, words="40% right", runbook="look", command="hybridge",
     opened_at=NOW + 5,
 )  # fmt: skip
+AN_ALARM = e.RolloutSeen(RolloutStatus.RUNNING, alarms=(ALARM,))
+TOO_DIRTY = e.JobSeen(job(), {**GOOD, names.CLEAN: 0.90})
+AWAY = e.Away("it cannot be reached")
 
 
 def go(record: CycleRecord, now: float = NOW) -> CycleRecord:
@@ -255,27 +258,45 @@ def test_a_rollout_that_went_back_ends_the_cycle_with_its_words() -> None:
 
 
 def test_an_alarm_on_the_new_version_undoes_the_rollout() -> None:
-    record = told(until("watch_rollout"), e.RolloutSeen(RolloutStatus.RUNNING, alarms=(ALARM,)))
+    record = told(until("watch_rollout"), AN_ALARM)
     assert record.doing == c.Undo(rollout="r-1", why="alarm on fashion-edge 1.0.1: 40% right")
     assert told(record, e.CleanedUp("r-1 is being undone")).cycle.phase is Phase.FAILED
 
 
-def test_a_second_stop_ends_a_cycle_that_waits_for_who_is_away_and_says_what_was_left() -> None:
-    alarm = e.RolloutSeen(RolloutStatus.RUNNING, alarms=(ALARM,))
-    undoing = told(until("watch_rollout"), alarm, e.Away("the fleet cannot be reached"))
-    cycle = step(undoing, e.Stop("ann", "the fleet is gone"), NOW).record.cycle
-    assert (cycle.phase, cycle.ended_at) == (Phase.FAILED, NOW)
-    assert cycle.why.startswith("alarm on fashion-edge 1.0.1: 40% right; stopped by ann")
-    assert "hybridge rollout undo r-1" in cycle.why
-    figures = {**GOOD, names.CLEAN: 0.90}
-    rejecting = told(until("watch_job"), e.JobSeen(job(), figures))
-    cycle = step(rejecting, e.Stop("ann"), NOW).record.cycle
-    assert cycle.phase is Phase.REFUSED
-    assert "hybridge model reject fashion-edge 1.0.1" in cycle.why
+@pytest.mark.parametrize(
+    ("at", "why", "phase", "left"),
+    [
+        ("watch_rollout", AN_ALARM, Phase.FAILED, "hybridge rollout undo r-1"),
+        ("watch_job", TOO_DIRTY, Phase.REFUSED, "hybridge model reject fashion-edge 1.0.1"),
+    ],
+    ids=["undo", "reject"],
+)
+def test_a_stop_ends_a_cycle_whose_last_command_nobody_answers_and_says_what_was_left(
+    at: str, why: e.Answer, phase: Phase, left: str
+) -> None:
+    """And no stop, the first or the second, keeps that command from being tried."""
+    ending = told(until(at), why)
+    for _ in range(2):
+        with pytest.raises(Conflict, match="ends already"):
+            step(ending, e.Stop("ann", "not today"), NOW)
+    tried = told(ending, AWAY)
+    assert tried.doing == ending.doing
+    assert told(tried, AWAY) is tried
+    cycle = step(tried, e.Stop("ann", "it is gone"), NOW).record.cycle
+    assert (cycle.phase, cycle.ended_at) == (phase, NOW)
+    assert "; stopped by ann: it is gone; " in cycle.why
+    assert left in cycle.why
 
 
-def test_a_second_stop_does_not_keep_a_job_from_being_cancelled() -> None:
-    record = step(until("watch_job"), e.Stop("ann"), NOW).record
+def test_a_stored_end_of_before_reads_as_one_that_was_not_tried() -> None:
+    assert not Ending.model_validate_json('{"phase": "failed", "why": "an alarm"}').was_away
+
+
+@pytest.mark.parametrize("before", [(), (AWAY,)], ids=["not tried", "away"])
+def test_a_second_stop_does_not_keep_a_job_from_being_cancelled(
+    before: tuple[e.Answer, ...],
+) -> None:
+    record = told(step(until("watch_job"), e.Stop("ann"), NOW).record, *before)
     with pytest.raises(Conflict, match="ends already"):
         step(record, e.Stop("ann"), NOW)
 

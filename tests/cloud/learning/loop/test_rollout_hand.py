@@ -14,9 +14,9 @@ from cloud.learning.loop.rollout_spec import rollout_spec
 from cloud.learning.settings import LearningFleet
 from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.rollouts.documents import RolloutView
-from shared.errors import Conflict, Forbidden, HybridgeError, NotTrusted
+from shared.errors import Conflict, Forbidden, HybridgeError, NotTrusted, Unknown
 from tests.cloud.learning.loop.world import World
-from tests.cloud.registry.client.scripted_server import ok, problem, scripted
+from tests.cloud.registry.client.scripted_server import ok, problem, response, scripted
 
 MODEL, VERSION = "fashion-edge", "1.0.1"
 
@@ -51,6 +51,7 @@ def test_newer_alarms_of_devices_do_not_hide_a_groups() -> None:
     asyncio.run(work())
 
 
+UNDO = c.Undo(rollout="r-1", why="40% right")
 WATCH = c.WatchRollout(model=MODEL, version=VERSION, rollout="r-1", since=900.0)
 ROLL = c.Roll(
     model=MODEL, version=VERSION, group="all", seed="m-7", stages="fast", watch_s=0.0, comment="try"
@@ -62,7 +63,7 @@ def hands(settings: LearningFleet) -> Hands:
     return Hands(others.samples, others.jobs, others.versions, RolloutHand(settings))
 
 
-@pytest.mark.parametrize("command", [WATCH, c.Undo(rollout="r-1", why="40% right")])
+@pytest.mark.parametrize("command", [WATCH, UNDO])
 @pytest.mark.parametrize(
     "error", [NotTrusted("no such key here"), Forbidden("ann may not do this: it needs a role")]
 )
@@ -74,6 +75,45 @@ def test_a_key_that_is_being_changed_ends_no_cycle(
             answer = await hands(LearningFleet(urls=(server.url,))).do(command)
             assert isinstance(answer, e.Away)
             assert str(error) in answer.words
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("command", [WATCH, ROLL, UNDO], ids=lambda command: command.kind)
+@pytest.mark.parametrize("status", [200, 302, 404])
+def test_a_proxy_that_answers_in_the_fleets_place_ends_no_cycle(
+    command: c.AnyCommand, status: int
+) -> None:
+    async def work() -> None:
+        async with scripted(response(status, b"<html>deploying</html>")) as server:
+            answer = await hands(LearningFleet(urls=(server.url,))).do(command)
+            assert isinstance(answer, e.Away)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [(WATCH, e.Away), (ROLL, e.Refused), (UNDO, e.Refused)],
+    ids=["watch", "roll", "undo"],
+)
+def test_who_only_watches_looks_again_at_what_it_cannot_read(
+    command: c.AnyCommand, kind: type[e.Away | e.Refused]
+) -> None:
+    async def work() -> None:
+        async with scripted(ok({"of": "another release"})) as server:
+            answer = await hands(LearningFleet(urls=(server.url,))).do(command)
+            assert isinstance(answer, kind)
+            assert "is one of the two older?" in answer.words
+
+    asyncio.run(work())
+
+
+def test_a_rollout_that_is_gone_is_no_proxys_word() -> None:
+    async def work() -> None:
+        async with scripted(page(), problem(Unknown("there is no rollout r-1"))) as server:
+            answer = await hands(LearningFleet(urls=(server.url,))).do(WATCH)
+            assert answer == e.Refused("there is no rollout r-1")
 
     asyncio.run(work())
 

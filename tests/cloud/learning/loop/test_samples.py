@@ -1,6 +1,7 @@
 """What a cycle takes from the feedback store: the samples of the devices that get the version."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
@@ -24,11 +25,11 @@ def here(tmp_path):
         yield found
 
 
-def hand(here: World, **loop: object) -> SampleHand:
+def hand(here: World, groups: Mapping[str, tuple[str, ...]] = GROUPS, **loop: object) -> SampleHand:
     settings = LoopSettings.model_validate({"model": MODEL, "teacher": "tiny-cloud", **loop})
 
     async def devices_of(group: str) -> tuple[str, ...]:
-        return GROUPS[group]
+        return groups[group]
 
     return SampleHand(here.store, devices_of, lambda _: settings, 1000, lambda: NOW)
 
@@ -92,6 +93,24 @@ def test_a_data_set_that_somebody_else_made_by_the_cycles_name_is_not_taken(here
     later = here.store.build("edge-7", DataSetSpec(model=MODEL, seed=1, rows_max=30), "eve", NOW)
     assert later.number == 3
     assert asyncio.run(hand(here).built(wanted)).data_set == made  # after a crash
+
+
+def test_a_data_set_of_a_group_is_made_once_though_a_camera_joined_meanwhile(here):
+    wanted = c.Build(name="edge-7", spec=DataSetSpec(model=MODEL, seed=1), group="north")
+    made = asyncio.run(hand(here).built(wanted)).data_set
+    assert made.spec.devices == ("cam-1", "cam-2")
+    for groups in ({"north": ("cam-1", "cam-2", "cam-3")}, {"north": ()}, {}):  # or nobody knows
+        assert asyncio.run(hand(here, groups).built(wanted)).data_set == made
+    assert here.store.data_sets("edge-7") == [made]
+
+
+def test_a_data_set_of_named_devices_is_no_other_ones(here):
+    devices = DataSetSpec(model=MODEL, devices=("cam-1",))
+    one = asyncio.run(hand(here).built(c.Build(name="edge-7", spec=devices))).data_set
+    for spec, group in ((DataSetSpec(model=MODEL), "all"), (devices, "north")):
+        command = c.Build(name="edge-7", spec=spec, group=group)
+        found = asyncio.run(hand(here).built(command)).data_set
+        assert (found == one) == (spec == devices)
 
 
 def test_what_another_cloud_model_answered_is_neither_judged_nor_learned_from(here):

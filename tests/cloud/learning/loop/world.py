@@ -41,8 +41,8 @@ class World:
     signs: bool = True
     away: set[str] = field(default_factory=set)
     """Who cannot be reached."""
-    hangs: bool = False
-    """The queue, when it is looked at."""
+    hangs: set[str] = field(default_factory=set)
+    """Who never answers: the queue, when it is looked at, the fleet, when it is asked for alarms."""
     awaited: dict[tuple[str, int], asyncio.Event] = field(default_factory=dict)
 
     def hands(self) -> Hands:
@@ -95,7 +95,7 @@ class _Jobs:
     async def seen(self, command: c.WatchJob) -> e.JobSeen:
         world, key = self._world, command.job.removeprefix("job-of-")
         world.check("queue")
-        if world.hangs:
+        if "queue" in world.hangs:
             await asyncio.Event().wait()
         state = world.jobs[key]
         if state == "done":
@@ -205,6 +205,8 @@ class _Rollouts:
 
     async def alarms(self, model: str) -> tuple[Alarm, ...]:
         self._world.check("fleet")
+        if "fleet" in self._world.hangs:
+            await asyncio.Event().wait()
         return self._world.on
 
     async def accuracy(self, model: str, version: str, group: str) -> Accuracy | None:

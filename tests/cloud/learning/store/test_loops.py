@@ -9,10 +9,11 @@ from sqlalchemy import text
 from cloud.learning.documents import FeatureCheck, LoopSettings, Phase, TriggerKind
 from cloud.learning.loop.events import Answered, Refused, RolloutSeen, Stop
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
+from cloud.learning.store.reading import Unreadable
 from cloud.learning.store.settings import LoopsKept
 from cloud.rollouts.documents import RolloutStatus
 from cloud.training.store.database import LearningDatabase
-from shared.errors import Conflict, Malformed, Overloaded, Unknown
+from shared.errors import Conflict, Overloaded, Unknown
 from tests.cloud.learning.loop.cycles import THROUGH, settings
 
 NOW = 1000.0
@@ -106,7 +107,9 @@ def test_cycles_are_listed_newest_first_and_forgotten_beyond_the_bound(store: Lo
     listed = [one.id for one in store.cycles("fashion-edge", None, 10)]
     assert listed[1:] == list(reversed(names))[:3]
     assert [one.id for one in store.cycles("fashion-edge", listed[1], 1)] == [names[3]]
-    assert not store.lines(names[0])
+    for look in (store.cycle, store.lines):
+        with pytest.raises(Unknown):
+            look(names[0])
     with pytest.raises(Unknown):
         store.cycles("fashion-edge", names[0], 10)
 
@@ -189,13 +192,17 @@ def test_a_loop_that_cannot_be_read_is_named_and_hides_no_other(store: LoopStore
     store.put(settings(model="b"), None, NOW)
     broken(store, "learning_loops", "model = 'a'")
     assert [one.settings.model for one in store.loops()] == ["b"]
-    with pytest.raises(Malformed, match="the loop of a is not as this version keeps it"):
+    with pytest.raises(Unreadable, match="the loop of a is not as this version keeps it"):
         store.loop("a")
+    with pytest.raises(Conflict):
+        store.put(settings(model="a"), 2, NOW)
     assert store.put(settings(model="a"), 1, NOW).revision == 2
     broken(store, "learning_loops", "model = 'a'")
     store.declare(settings(model="a"), NOW)
     broken(store, "learning_loops", "model = 'a'")
-    store.remove("a", 3)
+    assert store.put(settings(model="a"), 0, NOW).revision == 4  # who lists the loops sees none
+    broken(store, "learning_loops", "model = 'a'")
+    store.remove("a", 4)
 
 
 def test_a_cycle_that_cannot_be_read_is_named_and_hides_no_other(store: LoopStore) -> None:
@@ -205,13 +212,33 @@ def test_a_cycle_that_cannot_be_read_is_named_and_hides_no_other(store: LoopStor
     broken(store, "learning_cycles", f"id = '{gone}'")
     assert [one.cycle.id for one in store.running()] == [there]
     assert store.cycles("a", None, 10) == []
-    for look in (
-        lambda: store.cycle(gone),
-        lambda: store.running("a"),
-        lambda: begin(store, model="a"),
-    ):
-        with pytest.raises(Malformed, match=f"cycle {gone} is not as this version keeps it"):
+    assert store.running_of("a") == (gone, None)
+    for look in (lambda: store.cycle(gone), lambda: store.step(gone, Stop("ann"), NOW)):
+        with pytest.raises(Unreadable, match=f"cycle {gone} is not as this version keeps it"):
             look()
+    with pytest.raises(Conflict, match=f"cycle {gone} of a runs: it cannot be read"):
+        begin(store, model="a")
+    assert [one.words for one in store.lines(gone)] == ["begun by time: an hour"]
+
+
+def test_a_cycle_that_runs_and_cannot_be_read_is_given_up_with_its_loop_alone(
+    store: LoopStore,
+) -> None:
+    for model in ("a", "b"):
+        store.put(settings(model=model), None, NOW)
+    gone, there = begin(store, model="a"), begin(store, model="b")
+    broken(store, "learning_cycles", f"id = '{gone}'")
+    with pytest.raises(Conflict, match="of revision 1, not 2"):
+        store.remove("a", 2)
+    with pytest.raises(Conflict, match="stop it first"):
+        store.remove("b", 1)
+    store.remove("a", 1)
+    for look in (store.cycle, store.lines):
+        with pytest.raises(Unknown):
+            look(gone)
+    store.put(settings(model="a"), 0, NOW)
+    assert begin(store, model="a") not in {gone, there}
+    assert store.last("a") is None
 
 
 def test_a_loop_whose_last_sample_was_learned_from_begins_no_cycle_and_says_why(

@@ -3,11 +3,20 @@ from http import HTTPStatus
 
 import pytest
 
-from cloud.api.problems import TABLE, problem_of
+from cloud.api.problems import TABLE, Unverified, http_problem, problem_of
 from cloud.gateway.refusals import RateLimited
-from cloud.registry.client.answers import Answer, error_of, parsed, plain
+from cloud.registry.client.answers import (
+    Answer,
+    OtherAnswers,
+    UnknownCaller,
+    error_of,
+    parsed,
+    plain,
+    refusal_of,
+)
 from shared.errors import (
     Conflict,
+    Forbidden,
     HybridgeError,
     Malformed,
     NotTrusted,
@@ -87,3 +96,26 @@ def test_a_message_from_outside_is_one_bounded_line() -> None:
 def test_an_answer_that_is_not_json_is_refused() -> None:
     with pytest.raises(Malformed, match="is a registry there"):
         parsed(answer(200, b"<html>"), "http://here")
+
+
+def test_a_caller_who_is_not_known_is_told_from_what_does_not_check_out() -> None:
+    for kind, seen in ((NotTrusted, UnknownCaller), (Unverified, Unverified)):
+        sent = problem_of(kind("the key, or a hash"))
+        found = refusal_of(answer(sent.status, sent.body("1")), "x")
+        assert (type(found), str(found)) == (seen, "the key, or a hash")
+
+
+@pytest.mark.parametrize("status", [302, 400, 404, 405, 409])
+def test_a_page_of_somebody_else_is_told_from_a_refusal(status: int) -> None:
+    for page in (b"<html>Not here</html>", b'{"detail": "Not Found"}'):
+        assert type(refusal_of(answer(status, page), "x")) is OtherAnswers
+    with pytest.raises(OtherAnswers):
+        parsed(answer(200, b"<html>"), "x")
+
+
+def test_what_the_api_refuses_stays_so() -> None:
+    for sent in (problem_of(Unknown("none")), http_problem(HTTPStatus.NOT_FOUND, "no such path")):
+        assert type(refusal_of(answer(sent.status, sent.body("1")), "x")) is Unknown
+    assert type(refusal_of(answer(404), "x")) is Unknown  # to HEAD
+    assert type(refusal_of(answer(403, b"<html>"), "x")) is Forbidden
+    assert type(refusal_of(answer(502, b"<html>"), "x")) is Unavailable

@@ -124,7 +124,7 @@ class FeedbackStore:
 
     def delete(self, deletion: Deletion, by: str, now: float) -> Deleted:
         """Samples and what people said of them, a few at a time; what came before an interruption
-        stays deleted, and stands in the log.
+        stays deleted, and stands in the log. Raises `Unavailable` where `close` ends it.
         """
         rows, size = self._deleting.by(deletion, by, now)
         self._building.wait()  # it may have read them before, and is a data set that holds them

@@ -81,6 +81,32 @@ def test_without_a_time_nothing_is_too_old(tmp_path):
         assert here.store.expire(NOW * 2) == 0
 
 
+@pytest.mark.parametrize("is_by_person", [True, False])
+def test_a_process_that_ends_deletes_no_more(here, is_by_person):
+    here.write(*(row(n, at=NOW) for n in range(600)))
+    deleting = here.store._deleting
+
+    def pause(_s):
+        here.store.close()
+        return here.store._ending.wait(10)
+
+    deleting._pause = pause
+    if is_by_person:
+        with pytest.raises(Unavailable, match="200 samples .* are deleted, more may be there"):
+            deleting.by(Deletion(device="cam-1", comment=""), "ops", NOW)
+    else:
+        assert deleting.older_than(NOW + 1, NOW)[0] == 200
+    assert here.store.state().rows == 400
+    here.store.close()
+
+
+def test_a_deletion_that_is_through_when_the_process_ends_is_through(here):
+    here.write(row(1, at=NOW))
+    here.store.close()
+    assert here.store.delete(Deletion(device="cam-1", comment=""), "ops", NOW).rows == 1
+    here.store.close()
+
+
 def test_a_deletion_goes_in_small_transactions_with_pauses_between(here):
     """So a worker finds its turn: none holds the lock for more than so many rows."""
     count = 2 * ROWS_AT_ONCE + 50

@@ -30,6 +30,7 @@ def conditions(query: SampleQuery) -> list[ColumnElement[bool]]:
     equal: tuple[tuple[ColumnElement[Any], object], ...] = (
         (_of.edge_model, query.model),
         (_of.edge_version, query.version),
+        (_of.cloud_model, query.cloud_model),
         (_of.device, query.device),
         (_of.reason, query.reason),
         (_of.label, query.label),

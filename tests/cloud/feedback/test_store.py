@@ -54,6 +54,12 @@ def test_a_probability_a_little_over_one_is_one(here):
     assert here.store.sample("cam-1", sample_of(1)).cloud_confidence == 1
 
 
+def test_what_another_cloud_model_answered_is_found_apart(here):
+    here.write(row(0), row(1, cloud_model="other-cloud"))
+    assert numbers(here, cloud_model="other-cloud") == [1]
+    assert numbers(here, cloud_model="tiny-cloud") == [0]
+
+
 def test_each_condition_finds_its_own(here):
     here.write(
         row(0, device="cam-2"), row(1, version="1.1.0"), row(2, reason="novel"),

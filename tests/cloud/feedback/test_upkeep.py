@@ -92,7 +92,7 @@ def test_a_process_that_ends_deletes_no_more(here, is_by_person):
 
     deleting._pause = pause
     if is_by_person:
-        with pytest.raises(Unavailable, match="200 samples .* are deleted, more may be there"):
+        with pytest.raises(Unavailable, match=r"200 samples .* are deleted, more may be there"):
             deleting.by(Deletion(device="cam-1", comment=""), "ops", NOW)
     else:
         assert deleting.older_than(NOW + 1, NOW)[0] == 200

@@ -394,6 +394,15 @@ def test_a_stratum_weighs_by_the_shares_of_its_own_samples(here, share):
     assert whole.share == 1.0
 
 
+def test_an_audit_of_almost_every_sample_makes_no_audit_of_an_escalation(here):
+    here.write(*(row(number) for number in range(10)), row(20, reason="audit", share=0.9996))
+    for number in (*range(10), 20):
+        here.store.label("cam-1", sample_of(number), 1, "ada", NOW)
+    estimate = here.store.accuracy(ALL)
+    assert (estimate.audits, estimate.labelled) == (1, 11)
+    assert [(one.share, one.sent) for one in here.store.strata(ALL)] == [(0.9996, 1), (1.0, 10)]
+
+
 def test_a_device_with_another_share_each_time_hides_nobody(here):
     here.write(*(row(number) for number in range(4)))
     here.write(*(

@@ -1,11 +1,15 @@
 """The store's routes over real HTTP, with keys of each role."""
 
 import asyncio
+import contextlib
 import io
 import json
+import os
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -20,7 +24,7 @@ from cloud.feedback.api.data_sets import DataSetRoutes
 from cloud.feedback.api.feedback import FeedbackRoutes
 from cloud.feedback.api.images import png
 from cloud.feedback.data_file import read_rows
-from cloud.feedback.documents import DataSetVersion, FeedbackSample
+from cloud.feedback.documents import DataSetSpec, DataSetVersion, FeedbackSample
 from cloud.gateway.roles import GRANTS, Role, granted
 from shared.errors import Malformed, TooLarge
 from shared.wire.envelope import Payload
@@ -135,6 +139,41 @@ def test_a_sample_is_seen_and_labelled(here):
         assert (await call("GET", "/v1/feedback/samples/cam-2/1"))[0] == 400
 
     serve(here, test)
+
+
+def test_a_file_has_its_turn_until_the_last_of_it_is_sent(tmp_path):
+    with world(f"sqlite:///{tmp_path / 'big.db'}", tmp_path / "big") as here:
+        here.write(*(
+            row(n, label=n % 3, payload=Payload("raw", "uint8", (1024, 1024), os.urandom(2**20)))
+            for n in range(24)
+        ))  # fmt: skip
+        made = here.store.build("big", DataSetSpec(model=MODEL), "ada", NOW)
+        path = "/v1/data-sets/big/1/file"
+
+        async def test(call: Client) -> None:
+            with contextlib.ExitStack() as held:
+                for _ in range(3):  # of four turns one is for others
+                    reader = await asyncio.to_thread(unread, call.url, path)
+                    held.callback(reader.close)
+                status, answer = await call("GET", path)
+                assert (status, b"3 files are under way" in answer) == (429, True)
+            while (found := await call("GET", path))[0] == 429:  # each look is a round trip
+                pass
+            assert len(read_rows(found[1], "it", made.sha256)) == 24
+
+        serve(here, test)
+
+
+def unread(url: str, path: str) -> socket.socket:
+    """A connection on which that was asked for, of whose answer the head alone is read."""
+    where = urlsplit(url)
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    found.settimeout(30)
+    found.connect((where.hostname, where.port))
+    found.sendall(f"GET {path} HTTP/1.1\r\nHost: it\r\n\r\n".encode())
+    assert found.recv(12) == b"HTTP/1.1 200"
+    return found
 
 
 def test_a_data_set_is_planned_made_fetched_and_deleted(here):

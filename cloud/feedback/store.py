@@ -5,7 +5,7 @@ serve` into the same database.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -40,7 +40,7 @@ from cloud.feedback.settings import FeedbackSettings
 from cloud.registry.artifacts.blobs import Blobs
 from cloud.store.schema import data_sets, devices, feedback, labels
 from cloud.store.totals import ALL
-from shared.errors import Unknown
+from shared.errors import Conflict, Unknown
 from shared.ids import SampleId
 from shared.wire.envelope import Payload
 
@@ -182,9 +182,12 @@ class FeedbackStore:
         return self._database.read(lambda c: records.version(c, name, number))
 
     def delete_data_set(
-        self, name: str, number: int, by: str, now: float, comment: str = ""
-    ) -> DataSetVersion:
-        """And its file, where no other version has it. Raises `Unknown`."""
+        self, name: str, number: int, by: str, now: float, comment: str = "",
+        reader: Callable[[str], str] = lambda _: "",
+    ) -> DataSetVersion:  # fmt: skip
+        """And its file, where no other version has it. `reader` says who has yet to read a file of that
+        hash, in words. Raises `Unknown`, and `Conflict` where somebody has.
+        """
 
         def change(connection: Connection) -> tuple[DataSetVersion, bool]:
             gone = records.version(connection, name, number)
@@ -194,7 +197,11 @@ class FeedbackStore:
             )  # fmt: skip
             return gone, records.remove(connection, name, number)
 
-        with self._files:
+        with (
+            self._files
+        ):  # a file that is being written is long: who reads this one is asked after it
+            if who := reader(self.data_set(name, number).sha256):
+                raise Conflict(f"data set {name} {number}: {who} reads it; wait until that is over")
             gone, unnamed = self._database.write(change)
             if unnamed:
                 self._blobs.remove(gone.sha256)

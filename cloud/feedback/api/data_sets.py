@@ -21,7 +21,7 @@ from cloud.feedback.documents import (
 )
 from cloud.feedback.store import FeedbackStore
 from cloud.gateway.roles import Role
-from shared.errors import Conflict, Malformed
+from shared.errors import Malformed
 
 _OK, _MISSING, _CONFLICT = HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 _BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS
@@ -139,14 +139,11 @@ class DataSetRoutes:
         comment = request[QUERY].get("comment", "")
         if len(comment) > _COMMENT_MAX:
             raise Malformed(f"comment: {len(comment)} characters; at most {_COMMENT_MAX}")
-        await asyncio.to_thread(self._forget, *_named(request), actor_of(request), comment)
+        await asyncio.to_thread(
+            self._store.delete_data_set, *_named(request), actor_of(request), self._now(), comment,
+            self._reader,
+        )  # fmt: skip
         return done()
-
-    def _forget(self, name: str, number: int, by: str, comment: str) -> None:
-        made = self._store.data_set(name, number)
-        if reader := self._reader(made.sha256):
-            raise Conflict(f"data set {name} {number}: {reader} reads it; wait until that is over")
-        self._store.delete_data_set(name, number, by, self._now(), comment)
 
 
 def _named(request: web.Request) -> tuple[str, int]:

@@ -59,12 +59,12 @@ class Client:
                 return error.code, error.read()
 
 
-def server_of(here: World) -> DocumentServer:
+def server_of(here: World, reader=lambda _: "") -> DocumentServer:
     counts = CollectorRegistry()
 
     def table(asking, _ending):
         yield from FeedbackRoutes(here.store, asking, lambda: NOW).routes()
-        yield from DataSetRoutes(here.store, asking, lambda: NOW).routes()
+        yield from DataSetRoutes(here.store, asking, lambda: NOW, reader).routes()
 
     limits = DocumentApi(port=0, json_bytes_max=100_000, bodies_bytes_max=1_000_000)
     return DocumentServer(
@@ -83,9 +83,9 @@ def here(tmp_path) -> Iterator[World]:
         yield found
 
 
-def serve(here: World, test) -> None:
+def serve(here: World, test, reader=lambda _: "") -> None:
     async def main() -> None:
-        async with server_of(here).listening() as url:
+        async with server_of(here, reader).listening() as url:
             await test(Client(url))
 
     asyncio.run(main())
@@ -162,6 +162,20 @@ def test_a_file_has_its_turn_until_the_last_of_it_is_sent(tmp_path):
             assert len(read_rows(found[1], "it", made.sha256)) == 24
 
         serve(here, test)
+
+
+def test_a_job_that_came_before_the_files_turn_to_go_keeps_it(here):
+    def reader(_sha256: str) -> str:
+        """A job is there from when no other file is at work."""
+        return "job j-1" if here.store._files.locked() else ""
+
+    async def test(call: Client) -> None:
+        await call("POST", "/v1/data-sets/mine", {"model": MODEL})
+        status, answer = await call("DELETE", "/v1/data-sets/mine/1")
+        assert (status, b"job j-1 reads it" in answer) == (409, True)
+        assert (await call("GET", "/v1/data-sets/mine/1/file"))[0] == 200
+
+    serve(here, test, reader)
 
 
 def unread(url: str, path: str) -> socket.socket:

@@ -77,12 +77,6 @@ def page(
     return documents(connection, rows), numbers[-1] if len(numbers) == limit else None
 
 
-def count(connection: Connection, query: SampleQuery) -> int:
-    """How many there are."""
-    statement = sa.select(sa.func.count()).select_from(feedback).where(*conditions(query))
-    return int(connection.execute(statement).scalar_one())
-
-
 def one(connection: Connection, seq: int) -> FeedbackSample:
     """The sample of this number, which is there."""
     rows = connection.execute(sa.select(*_SHOWN).where(_of.seq == seq)).all()

@@ -6,7 +6,6 @@ serve` into the same database.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -18,7 +17,7 @@ from cloud.feedback import candidates, labelling, records, searching, sites
 from cloud.feedback.accuracy import Estimate, Stratum, accuracy
 from cloud.feedback.answers import AnswerRows, answers, strata
 from cloud.feedback.building import Building
-from cloud.feedback.data_file import DataRows, read_rows
+from cloud.feedback.data_file import read_rows
 from cloud.feedback.database import FeedbackDatabase
 from cloud.feedback.deleting import Deleting, begin_line
 from cloud.feedback.dictionaries import Dictionaries, decoder_of
@@ -80,10 +79,6 @@ class FeedbackStore:
         """The newest first, and what to ask for `after`; None: there are no more."""
         limit = min(limit, self.settings.page_max)
         return self._database.read(lambda c: searching.page(c, query, after, limit))
-
-    def count(self, query: SampleQuery) -> int:
-        """How many samples there are of these."""
-        return self._database.read(lambda c: searching.count(c, query))
 
     def matching(self, spec: DataSetSpec) -> int:
         """How many samples a data set would choose from."""
@@ -214,22 +209,12 @@ class FeedbackStore:
         return b"".join(self._blobs.parts(sha256))
 
     def verified(self, sha256: str) -> bytes:
-        """The same, once all of it has been read. Raises as `rows` does."""
-        content = self.content(sha256)
-        self._read(content, sha256)
+        """The same, once all of it has been read. Raises `Malformed` or `NotTrusted`, too, for a file
+        that is damaged.
+        """
+        content, where = self.content(sha256), f"data set {sha256[:12]}"
+        read_rows(content, where, sha256, 2 * self.settings.data_set_bytes_max)
         return content
-
-    def path(self, sha256: str) -> Path | None:
-        """Its file, where it is one on this machine."""
-        return self._blobs.path(sha256)
-
-    def rows(self, sha256: str) -> DataRows:
-        """Raises `Unknown`, and `Malformed` or `NotTrusted` for a file that is damaged."""
-        return self._read(self.content(sha256), sha256)
-
-    def _read(self, content: bytes, sha256: str) -> DataRows:
-        where = f"data set {sha256[:12]}"
-        return read_rows(content, where, sha256, 2 * self.settings.data_set_bytes_max)
 
     def sweep(self, now: float) -> int:
         """Remove files that a process which was killed left without a version; how many."""

@@ -39,7 +39,7 @@ def test_a_round_hears_sites_and_lets_old_samples_go(here):
     fleet = Fleet()
     upkeep = Upkeep(here.store, fleet, lambda: NOW + 110)
     asyncio.run(upkeep.look())
-    assert here.store.count(SampleQuery()) == 1
+    assert here.count(SampleQuery()) == 1
     assert here.store.sample("cam-1", sample_of(2)).site == "lyon"
     fleet.says = {"cam-1": "nice"}
     asyncio.run(upkeep.look())
@@ -59,7 +59,7 @@ def test_a_fleet_that_is_away_holds_nothing_up_and_is_said_once(here, caplog):
         asyncio.run(upkeep.look())
         fleet.says = {}
         asyncio.run(upkeep.look())
-    assert here.store.count(SampleQuery()) == 0
+    assert here.count(SampleQuery()) == 0
     said = [one.message for one in caplog.records if "upkeep" in one.message]
     assert said == ["feedback_upkeep_fails", "feedback_upkeep_back"]
 
@@ -135,4 +135,4 @@ def test_a_worker_writes_while_samples_are_deleted_and_what_it_writes_stays(here
     here.store._deleting._pause = lambda _s: here.write(row(next(more)))
     gone = here.store.delete(Deletion(until=NOW + 1, comment=""), "ops", NOW)
     assert gone.rows == ROWS_AT_ONCE + 1
-    assert here.store.count(SampleQuery()) == 2
+    assert here.count(SampleQuery()) == 2

@@ -46,7 +46,7 @@ def test_a_group_takes_the_samples_of_its_own_devices(here):
     built = c.Build(name="north-1", spec=DataSetSpec(model=MODEL), group="north")
     made = asyncio.run(hand(here).built(built)).data_set
     assert made.spec.devices == ("cam-1", "cam-2")
-    assert set(here.store.rows(made.sha256).devices) == {"cam-1", "cam-2"}
+    assert set(here.rows(made.sha256).devices) == {"cam-1", "cam-2"}
 
 
 def test_devices_or_sites_that_are_named_say_it_alone(here):

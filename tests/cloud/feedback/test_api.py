@@ -141,6 +141,24 @@ def test_a_sample_is_seen_and_labelled(here):
     serve(here, test)
 
 
+def test_accuracy_by_what_people_labelled_is_given(here):
+    async def test(call: Client) -> None:
+        status, answer = await call("GET", "/v1/feedback/accuracy?model=" + MODEL)
+        assert (status, b"nobody labelled any" in answer) == (409, True)
+        for n in range(10):
+            here.store.label(f"cam-{n % 4}", sample_of(n), n % 3, "ada", NOW)
+        edge = json.loads((await call("GET", "/v1/feedback/accuracy"))[1])
+        cloud = json.loads(
+            (await call("GET", "/v1/feedback/accuracy?of=cloud&until=1800000010"))[1]
+        )
+        assert (edge["estimate"], edge["labelled"], edge["sent"]) == (0.3, 10, 40)
+        assert (cloud["estimate"], cloud["sent"], cloud["audits"]) == (1.0, 10, 0)
+        assert cloud["low"] < 0.9
+        assert (await call("GET", "/v1/feedback/accuracy?of=person"))[0] == 400
+
+    serve(here, test)
+
+
 def test_a_file_has_its_turn_until_the_last_of_it_is_sent(tmp_path):
     with world(f"sqlite:///{tmp_path / 'big.db'}", tmp_path / "big") as here:
         here.write(*(

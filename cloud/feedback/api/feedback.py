@@ -102,7 +102,8 @@ class FeedbackRoutes:
         return web.Response(body=body, content_type="application/json")
 
     async def _accuracy(self, request: web.Request) -> web.Response:
-        query, of = sample_query(request[QUERY]), whose(request[QUERY])
+        asked = request[QUERY]
+        query, of = sample_query(asked), whose(asked)
         found = await in_thread(
             self._searches, caller_of(request), lambda: self._store.accuracy(query, of)
         )

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from shared.errors import Overloaded
 
 _KEPT = 8
-"""One in so many turns is for others: one caller that takes a byte a minute would have them all."""
+"""One in so many turns, and one at least where there are two, is for others: one caller that takes a
+byte a minute would have them all."""
 
 
 class Turns:
@@ -15,7 +16,8 @@ class Turns:
 
     def __init__(self, what: str, count_max: int) -> None:
         self._what, self._count_max = what, count_max
-        self._each_max = count_max - count_max // _KEPT
+        kept = max(1, count_max // _KEPT) if count_max > 1 else 0
+        self._each_max = count_max - kept
         self._by_caller: Counter[str] = Counter()
 
     @property

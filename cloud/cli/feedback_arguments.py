@@ -39,6 +39,10 @@ Model = Annotated[str | None, typer.Option(help="Only of this edge model.", auto
 ModelVersion = Annotated[
     str | None, typer.Option("--version", help="Only of this version.", autocompletion=versions)
 ]
+CloudModel = Annotated[
+    str | None,
+    typer.Option(help="Only those that this cloud model answered.", autocompletion=models),
+]
 Device = Annotated[str | None, typer.Option(help="Only of this device.", autocompletion=devices)]
 Site = Annotated[str | None, typer.Option(help="Only of this site.")]
 WhyCame = Annotated[Reason | None, typer.Option("--reason", help="Only those that came for it.")]
@@ -91,6 +95,7 @@ class Wanted:
     unlabelled: bool = False
     holdout: bool = False
     holdout_share: str | None = None
+    cloud_model: str | None = None
 
     def query(self, names: tuple[str, ...], now: float) -> "SampleQuery":
         """Raises `Malformed`."""
@@ -100,8 +105,8 @@ class Wanted:
         from cloud.feedback.documents import SampleQuery
 
         tree: dict[str, object] = {
-            "model": self.model, "version": self.version, "device": self.device,
-            "site": self.site, "reason": self.reason and str(self.reason),
+            "model": self.model, "version": self.version, "cloud_model": self.cloud_model,
+            "device": self.device, "site": self.site, "reason": self.reason and str(self.reason),
             "label": None if self.label is None else label_of(self.label, names),
             "source": self.source and str(self.source),
             "since": None if self.since is None else moment_of(self.since, "--since", now),

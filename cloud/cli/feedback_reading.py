@@ -46,6 +46,7 @@ def list_samples(
     *,
     model: arguments.Model = None,
     version: arguments.ModelVersion = None,
+    cloud_model: arguments.CloudModel = None,
     device: arguments.Device = None,
     site: arguments.Site = None,
     reason: arguments.WhyCame = None,
@@ -75,7 +76,7 @@ def list_samples(
 
     wanted = arguments.Wanted(
         model, version, device, site, reason, label, source, since, until, unsure, disputed,
-        contradicted, unlabelled, holdout, holdout_share,
+        contradicted, unlabelled, holdout, holdout_share, cloud_model,
     )  # fmt: skip
     with ending():
         names: Names = ()

@@ -26,6 +26,7 @@ def review(
     *,
     model: arguments.Model = None,
     version: arguments.ModelVersion = None,
+    cloud_model: arguments.CloudModel = None,
     device: arguments.Device = None,
     site: arguments.Site = None,
     reason: arguments.WhyCame = None,
@@ -56,6 +57,7 @@ def review(
     wanted = arguments.Wanted(
         model, version, device, site, reason, None, None, since, until, unsure, disputed,
         unlabelled=True, holdout=holdout, holdout_share=holdout_share,
+        cloud_model=cloud_model,
     )  # fmt: skip
     with ending():
         query = wanted.query((), time.time())

@@ -70,7 +70,8 @@ def answers(
 
 def strata(connection: Connection, query: SampleQuery, of: Source) -> list[Stratum]:
     """By share, rising, of the edge's or the cloud's own answers. A stratum's share is the harmonic mean
-    of its samples' own: together they stand for as many.
+    of its samples' own: together they stand for as many. Those of share 1 are apart: whatever else is
+    among them would make an audit of each.
     """
     said = _of.edge_label if of is Source.EDGE else _of.cloud_label
     by_person = sa.and_(_of.label_source == Source.PERSON.value, _of.contradicted == 0)
@@ -78,7 +79,12 @@ def strata(connection: Connection, query: SampleQuery, of: Source) -> list[Strat
     right = sa.case((sa.and_(by_person, said == _of.label), 1), else_=0)
     said_step = sa.cast(sa.func.round(_of.share * _STEP), sa.Integer)
     least = round(SHARE_MIN * _STEP)
-    step = sa.case((said_step < least, least), else_=said_step)
+    step = sa.case(
+        (_of.share >= 1.0, _STEP),
+        (said_step < least, least),
+        (said_step >= _STEP, _STEP - 1),
+        else_=said_step,
+    )
     stands_for = 1.0 / sa.case((_of.share < SHARE_MIN, SHARE_MIN), else_=_of.share)
     rows = connection.execute(
         sa.select(

@@ -11,6 +11,7 @@ from cloud.feedback.database import FeedbackDatabase
 from cloud.feedback.documents import Deletion
 from cloud.store import totals
 from cloud.store.schema import feedback, labels, log
+from shared.errors import Unavailable
 
 ROWS_AT_ONCE: Final = 200
 """About ten milliseconds on SQLite, with the wait for the disk."""
@@ -25,15 +26,20 @@ Row = tuple[int, str, int]
 
 
 class Deleting:
-    """`pause` waits for so many seconds; it may return sooner when the process ends."""
+    """`pause` waits for so many seconds, or returns True sooner: the process ends, and nothing more is
+    deleted. What went stays deleted, and stands in the log.
+    """
 
     def __init__(
-        self, database: FeedbackDatabase, log_lines_max: int, pause: Callable[[float], object]
+        self, database: FeedbackDatabase, log_lines_max: int, pause: Callable[[float], bool]
     ) -> None:
         self._database, self._log_lines_max, self._pause = database, log_lines_max, pause
 
     def by(self, deletion: Deletion, actor: str, now: float) -> tuple[int, int]:
-        """Rows and bytes that went. The log has a line of it from the first one on."""
+        """Rows and bytes that went. The log has a line of it from the first one on.
+
+        Raises `Unavailable` where the process ends before all went.
+        """
         wanted: list[ColumnElement[bool]] = []
         if deletion.device is not None:
             wanted.append(_of.device == deletion.device)
@@ -53,7 +59,7 @@ class Deleting:
         """Rows and bytes of samples that were received before `cutoff`.
 
         Looks at the oldest by number and stops at the first lot that is all younger: what waited in
-        a worker for its database is deleted a little later.
+        a worker for its database is deleted a little later. So is the rest, when the process ends.
         """
         rows = size = 0
         line: int | None = None
@@ -69,19 +75,21 @@ class Deleting:
                         self._log_lines_max,
                     )
                 )  # fmt: skip
-            gone = self._delete(going, line)
+            gone, ends = self._delete(going, line)
             rows, size = rows + gone[0], size + gone[1]
+            if ends:
+                return rows, size
 
     def _all(self, wanted: list[ColumnElement[bool]], line: int) -> tuple[int, int]:
         """In the order of their numbers up to the newest there is now: a device that goes on sending
         would keep this busy for ever.
         """
         rows = size = last = 0
-        newest = self._database.read(lambda c: c.execute(sa.select(sa.func.max(_of.seq))).scalar())
+        newest = self._database.read(_newest)
         while True:
             query = (
                 sa.select(_of.seq, _of.device, _of.row_bytes)
-                .where(*wanted, _of.seq > last, _of.seq <= (newest or 0))
+                .where(*wanted, _of.seq > last, _of.seq <= newest)
                 .order_by(_of.seq)
                 .limit(ROWS_AT_ONCE)
             )
@@ -93,15 +101,20 @@ class Deleting:
             if not going:
                 return rows, size
             last = going[-1][0]
-            gone = self._delete(going, line)
+            gone, ends = self._delete(going, line)
             rows, size = rows + gone[0], size + gone[1]
+            if ends and last < newest:
+                raise Unavailable(
+                    f"this process ends; {rows} samples ({size} bytes) are deleted, more may be there: "
+                    "delete again"
+                )
 
-    def _delete(self, going: list[Row], line: int) -> tuple[int, int]:
+    def _delete(self, going: list[Row], line: int) -> tuple[tuple[int, int], bool]:
+        """What went, and whether the process ends."""
         began = time.monotonic()
         gone = self._database.write(lambda connection: delete(connection, going, line))
         took = time.monotonic() - began
-        self._pause(max(_PAUSE_S_MIN, _PAUSE_MOST * took))
-        return gone
+        return gone, self._pause(max(_PAUSE_S_MIN, _PAUSE_MOST * took))
 
 
 def delete(connection: Connection, going: list[Row], line: int) -> tuple[int, int]:
@@ -144,6 +157,11 @@ def begin_line(
     number = int(made.inserted_primary_key[0])
     connection.execute(sa.delete(log).where(log.c.seq <= number - lines_max))
     return number
+
+
+def _newest(connection: Connection) -> int:
+    """The number of the newest sample; 0: there is none."""
+    return connection.execute(sa.select(sa.func.max(_of.seq))).scalar() or 0
 
 
 def _oldest(connection: Connection) -> list[tuple[int, str, int, float]]:

@@ -99,6 +99,8 @@ class SampleQuery(Document):
     """No person has said what it is."""
     holdout: Annotated[float, Field(gt=0, le=0.5)] | None = None
     """It is one of those that a data set of this `holdout_share` keeps from training."""
+    cloud_model: Name | None = None
+    """That answered."""
 
 
 class DataSetSpec(Document):

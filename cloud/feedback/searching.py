@@ -30,6 +30,7 @@ def conditions(query: SampleQuery) -> list[ColumnElement[bool]]:
     equal: tuple[tuple[ColumnElement[Any], object], ...] = (
         (_of.edge_model, query.model),
         (_of.edge_version, query.version),
+        (_of.cloud_model, query.cloud_model),
         (_of.device, query.device),
         (_of.reason, query.reason),
         (_of.label, query.label),
@@ -74,12 +75,6 @@ def page(
         sa.select(*_SHOWN).where(_of.seq.in_(numbers)).order_by(_of.seq.desc())
     ).all()
     return documents(connection, rows), numbers[-1] if len(numbers) == limit else None
-
-
-def count(connection: Connection, query: SampleQuery) -> int:
-    """How many there are."""
-    statement = sa.select(sa.func.count()).select_from(feedback).where(*conditions(query))
-    return int(connection.execute(statement).scalar_one())
 
 
 def one(connection: Connection, seq: int) -> FeedbackSample:

@@ -5,8 +5,7 @@ serve` into the same database.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
 import numpy as np
@@ -18,7 +17,7 @@ from cloud.feedback import candidates, labelling, records, searching, sites
 from cloud.feedback.accuracy import Estimate, Stratum, accuracy
 from cloud.feedback.answers import AnswerRows, answers, strata
 from cloud.feedback.building import Building
-from cloud.feedback.data_file import DataRows, read_rows
+from cloud.feedback.data_file import read_rows
 from cloud.feedback.database import FeedbackDatabase
 from cloud.feedback.deleting import Deleting, begin_line
 from cloud.feedback.dictionaries import Dictionaries, decoder_of
@@ -40,7 +39,7 @@ from cloud.feedback.settings import FeedbackSettings
 from cloud.registry.artifacts.blobs import Blobs
 from cloud.store.schema import data_sets, devices, feedback, labels
 from cloud.store.totals import ALL
-from shared.errors import Unknown
+from shared.errors import Conflict, Unknown
 from shared.ids import SampleId
 from shared.wire.envelope import Payload
 
@@ -81,10 +80,6 @@ class FeedbackStore:
         limit = min(limit, self.settings.page_max)
         return self._database.read(lambda c: searching.page(c, query, after, limit))
 
-    def count(self, query: SampleQuery) -> int:
-        """How many samples there are of these."""
-        return self._database.read(lambda c: searching.count(c, query))
-
     def matching(self, spec: DataSetSpec) -> int:
         """How many samples a data set would choose from."""
         return self._database.read(lambda c: candidates.count(c, spec))
@@ -124,7 +119,7 @@ class FeedbackStore:
 
     def delete(self, deletion: Deletion, by: str, now: float) -> Deleted:
         """Samples and what people said of them, a few at a time; what came before an interruption
-        stays deleted, and stands in the log.
+        stays deleted, and stands in the log. Raises `Unavailable` where `close` ends it.
         """
         rows, size = self._deleting.by(deletion, by, now)
         self._building.wait()  # it may have read them before, and is a data set that holds them
@@ -182,9 +177,12 @@ class FeedbackStore:
         return self._database.read(lambda c: records.version(c, name, number))
 
     def delete_data_set(
-        self, name: str, number: int, by: str, now: float, comment: str = ""
-    ) -> DataSetVersion:
-        """And its file, where no other version has it. Raises `Unknown`."""
+        self, name: str, number: int, by: str, now: float, comment: str = "",
+        reader: Callable[[str], str] = lambda _: "",
+    ) -> DataSetVersion:  # fmt: skip
+        """And its file, where no other version has it. `reader` says who has yet to read a file of that
+        hash, in words. Raises `Unknown`, and `Conflict` where somebody has.
+        """
 
         def change(connection: Connection) -> tuple[DataSetVersion, bool]:
             gone = records.version(connection, name, number)
@@ -194,7 +192,11 @@ class FeedbackStore:
             )  # fmt: skip
             return gone, records.remove(connection, name, number)
 
-        with self._files:
+        with (
+            self._files
+        ):  # a file that is being written is long: who reads this one is asked after it
+            if who := reader(self.data_set(name, number).sha256):
+                raise Conflict(f"data set {name} {number}: {who} reads it; wait until that is over")
             gone, unnamed = self._database.write(change)
             if unnamed:
                 self._blobs.remove(gone.sha256)
@@ -207,22 +209,12 @@ class FeedbackStore:
         return b"".join(self._blobs.parts(sha256))
 
     def verified(self, sha256: str) -> bytes:
-        """The same, once all of it has been read. Raises as `rows` does."""
-        content = self.content(sha256)
-        self._read(content, sha256)
+        """The same, once all of it has been read. Raises `Malformed` or `NotTrusted`, too, for a file
+        that is damaged.
+        """
+        content, where = self.content(sha256), f"data set {sha256[:12]}"
+        read_rows(content, where, sha256, 2 * self.settings.data_set_bytes_max)
         return content
-
-    def path(self, sha256: str) -> Path | None:
-        """Its file, where it is one on this machine."""
-        return self._blobs.path(sha256)
-
-    def rows(self, sha256: str) -> DataRows:
-        """Raises `Unknown`, and `Malformed` or `NotTrusted` for a file that is damaged."""
-        return self._read(self.content(sha256), sha256)
-
-    def _read(self, content: bytes, sha256: str) -> DataRows:
-        where = f"data set {sha256[:12]}"
-        return read_rows(content, where, sha256, 2 * self.settings.data_set_bytes_max)
 
     def sweep(self, now: float) -> int:
         """Remove files that a process which was killed left without a version; how many."""

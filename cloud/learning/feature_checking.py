@@ -1,6 +1,7 @@
 """The feature check: newest samples through training's reader and through serving's, on schedule."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections.abc import Callable
@@ -95,15 +96,24 @@ class FeatureChecking:
         try:
             found = await self._made(model)
         except HybridgeError as error:
-            if not isinstance(error, NothingYet):
+            if isinstance(error, NothingYet):
+                self._unmade.discard(model)
+            else:
                 self._unmade.add(model)
+            with contextlib.suppress(HybridgeError):  # what was wrong first is what is said
+                await self._count()
             raise
-        else:
-            self._unmade.discard(model)
-        finally:
-            self._metrics.checks_unmade.set(len(self._unmade))
-        await self._told(found)
+        self._unmade.discard(model)
+        await self._count()
+        if not found.agrees:
+            log.error("features_differ", extra={
+                "model": found.model, "version": found.version, "words": found.words,
+            })  # fmt: skip
         return found
+
+    async def failed(self) -> int:
+        """Teachers of loops whose newest check found a difference."""
+        return self._failed(await self._teachers(), await self.checks())
 
     async def _made(self, model: str) -> FeatureCheck:
         async with self._one:
@@ -133,12 +143,11 @@ class FeatureChecking:
         clock, settings = asyncio.get_running_loop(), self._settings
         while True:
             try:
-                loops = await asyncio.to_thread(self._store.loops)
-                await self._count_failed()  # also what a process before this one found
+                teachers = await self._count()  # also what a process before this one found
             except HybridgeError as error:
                 log.warning("feature_check_blind", extra={"why": str(error)[:300]})
-                loops = []
-            for model in sorted({one.settings.teacher for one in loops}):
+                teachers = set()
+            for model in sorted(teachers):
                 if clock.time() >= due.get(model, 0.0):
                     is_checked = await self._try(model)
                     due[model] = clock.time() + (settings.every_s if is_checked else 0.0)
@@ -188,16 +197,22 @@ class FeatureChecking:
                 )
         return training, serving
 
-    async def _told(self, found: FeatureCheck) -> None:
-        await self._count_failed()
-        if not found.agrees:
-            log.error("features_differ", extra={
-                "model": found.model, "version": found.version, "words": found.words,
-            })  # fmt: skip
+    async def _count(self) -> set[str]:
+        """Of the loops that there are: one that was removed, or has another teacher now, would be
+        counted for ever. Their teachers.
+        """
+        teachers = await self._teachers()
+        self._unmade &= teachers
+        self._metrics.checks_unmade.set(len(self._unmade))
+        self._metrics.checks_failed.set(self._failed(teachers, await self.checks()))
+        return teachers
 
-    async def _count_failed(self) -> None:
-        failed = sum(not one.agrees for one in await self.checks())
-        self._metrics.checks_failed.set(failed)
+    async def _teachers(self) -> set[str]:
+        return {one.settings.teacher for one in await asyncio.to_thread(self._store.loops)}
+
+    @staticmethod
+    def _failed(teachers: set[str], checks: list[FeatureCheck]) -> int:
+        return sum(one.model in teachers and not one.agrees for one in checks)
 
 
 def _run(bundle: Bundle, batch: NDArray[np.generic]) -> Floats:

@@ -20,11 +20,11 @@ class LearningMetrics:
         )  # fmt: skip
         self.checks_failed = Gauge(
             "hybridge_learning_feature_checks_failed",
-            "Models whose newest check found training and serving to differ", registry=registry,
+            "Loops' teachers whose newest check found training and serving to differ", registry=registry,
         )  # fmt: skip
         self.checks_unmade = Gauge(
             "hybridge_learning_feature_checks_unmade",
-            "Models with samples whose last check could not be made", registry=registry,
+            "Loops' teachers with samples whose last check could not be made", registry=registry,
         )  # fmt: skip
         self.jobs = Gauge(
             "hybridge_learning_jobs", "Training jobs, by state", ["state"], registry=registry

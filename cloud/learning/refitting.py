@@ -1,7 +1,6 @@
-"""The threshold's refit: reads samples, fits, and rolls the group's profile out."""
+"""The threshold's refit: when it is due, and what it is fitted on."""
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, Protocol
@@ -10,28 +9,27 @@ from pydantic import Field
 
 from cloud.feedback.answers import AnswerRows
 from cloud.feedback.documents import SampleQuery
-from cloud.fleet.client.client import FleetClient
 from cloud.fleet.documents import EVERYBODY, Profile
 from cloud.learning.documents import LoopSettings, Refit
 from cloud.learning.known import FleetGroups
 from cloud.learning.models import Models
 from cloud.learning.neighbours import fleet_at
+from cloud.learning.profile_rollouts import (
+    RolloutRuns,
+    check_is_free,
+    profile_of,
+    pushed,
+    rolled,
+)
 from cloud.learning.settings import LearningFleet
 from cloud.learning.store.loops import LoopStore
-from cloud.rollouts.documents import ProfileSubject, RolloutStatus
 from shared.bundle.manifest import Share
 from shared.config import Count, Positive, Section
-from shared.errors import Conflict, HybridgeError, Unavailable, Unknown
+from shared.errors import Conflict, Forbidden, HybridgeError, Unavailable, Unknown
 from shared.fleet.profile import ProfileSettings, digest
 
 log = logging.getLogger(__name__)
-_CRITERIA: Final = ("silent <= 0.05",)
 _DEVICES_MAX: Final = 10_000
-_RUNS: Final = frozenset({RolloutStatus.RUNNING, RolloutStatus.PAUSED})
-
-
-class RolloutRuns(Conflict):
-    """The group's profile is being rolled out."""
 
 
 class Refits(Section):
@@ -78,7 +76,7 @@ class Refitting:
         self._store, self._answers, self._versions, self._models = store, answers, versions, models
         self._fleet, self._settings, self._look_s, self._now = fleet, settings, look_s, now
         self._away = set[str]()
-        """Loops whose refit waits for somebody who is away; said once."""
+        """Loops whose refit waits for somebody who is away, or for a rollout's end; said once."""
 
     async def fitted(self, model: str) -> Refit:
         """What the threshold would be. Raises `Unknown`; `Conflict` where too little is known."""
@@ -101,13 +99,13 @@ class Refitting:
         name = f"loop-{loop.group}"[:64] if profile is None else profile.name
         why = f"refit of {model} by {by}" + (f": {comment}" if comment else "")
         async with fleet_at(self._fleet) as fleet:
-            await check_is_free(fleet, loop.group)
-            pushed = await _pushed(fleet, name, settings)
-            await rolled(fleet, loop, pushed, why)
+            await check_is_free(fleet, loop.group, digest(settings))
+            made = await pushed(fleet, name, settings)
+            await rolled(fleet, loop, made, why)
         await asyncio.to_thread(self._store.put_refit, model, self._now())
         log.info("threshold_refitted", extra={
             "model": model, "version": found.version, "confidence_min": found.confidence_min,
-            "before": found.before, "profile": f"{pushed.name} {pushed.version}",
+            "before": found.before, "profile": f"{made.name} {made.version}",
         })  # fmt: skip
         return found
 
@@ -132,8 +130,11 @@ class Refitting:
         if self._now() - (made_at if at is None else at) < loop.refit_every_s:
             return
         try:
+            if self._fleet is not None:  # before the fit: a rollout may be there for days
+                async with fleet_at(self._fleet) as fleet:
+                    await check_is_free(fleet, loop.group)
             await self.apply(loop.model, "loop", "its time had come")
-        except (Unavailable, RolloutRuns) as error:  # at the next look, not a `refit_every_s` later
+        except (Unavailable, Forbidden, RolloutRuns) as error:  # at the next look
             if loop.model not in self._away:
                 log.warning("refit_waits", extra={"model": loop.model, "why": str(error)[:500]})
             self._away.add(loop.model)
@@ -196,72 +197,4 @@ class Refitting:
         if self._fleet is None:
             return None
         async with fleet_at(self._fleet) as fleet:
-            group = await fleet.group(loop.group)
-            if group.profile is None:
-                return None
-            versions = await fleet.profiles(group.profile.name)
-        for one in versions:
-            if one.version == group.profile.version:
-                return one
-        raise Unknown(f"profile {group.profile.name} {group.profile.version} is not in the fleet")
-
-
-async def check_is_free(fleet: FleetClient, group: str) -> None:
-    """Raises `RolloutRuns` before anything is made that would wait for it."""
-    for view in await fleet.rollouts.all():
-        subject = view.spec.subject
-        if (
-            view.spec.group == group
-            and view.status in _RUNS
-            and isinstance(subject, ProfileSubject)
-        ):
-            raise RolloutRuns(
-                f"rollout {view.id} of profile {subject.name} {subject.version} is {view.status} in group "
-                f"{group}; the new threshold waits for its end"
-            )
-
-
-async def _pushed(fleet: FleetClient, name: str, settings: ProfileSettings) -> Profile:
-    """The next version with these settings, or the newest where it has them already."""
-    try:
-        versions = await fleet.profiles(name)
-    except Unknown:
-        versions = []
-    newest = max(versions, key=lambda one: one.version, default=None)
-    if newest is not None and newest.sha256 == digest(settings):
-        return newest
-    number = 1 if newest is None else newest.version + 1
-    return await fleet.push_profile(
-        name, number, settings.model_dump(mode="json", exclude_none=True)
-    )
-
-
-async def rolled(fleet: FleetClient, loop: LoopSettings, profile: Profile, why: str) -> None:
-    """Its rollout, found again where it was made before. A group takes the profile when it is over;
-    where somebody has put it back since, it is rolled out again.
-    """
-    seed = hashlib.sha256(f"{loop.group} {profile.name} {profile.version}".encode()).hexdigest()[
-        :16
-    ]
-    views = await fleet.rollouts.all()
-    has = (await fleet.group(loop.group)).profile  # after: one that ends meanwhile is no other
-    is_there = has is not None and (has.name, has.version) == (profile.name, profile.version)
-    alive = _RUNS | {RolloutStatus.DRAFT} | ({RolloutStatus.SUCCEEDED} if is_there else set())
-    for view in views:
-        subject = view.spec.subject
-        if (
-            view.spec.seed == seed
-            and isinstance(subject, ProfileSubject)
-            and (subject.name, subject.version) == (profile.name, profile.version)
-            and view.status in alive
-        ):
-            break
-    else:
-        view = await fleet.rollouts.create({
-            "subject": {"kind": "profile", "name": profile.name, "version": profile.version},
-            "group": loop.group, "seed": seed, "shadow_s": 0, "criteria": list(_CRITERIA),
-            "samples_min": 1, "done_samples": 1, "wave_s": 60.0 if loop.rollout_stages == "default" else 1.0,
-            "watch_s": 0,
-        })  # fmt: skip
-    if view.status is RolloutStatus.DRAFT:
-        await fleet.rollouts.tell("start", view.id, why[:500], view.revision)
+            return await profile_of(fleet, loop.group)

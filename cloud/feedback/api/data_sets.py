@@ -8,8 +8,8 @@ from typing import Final
 from aiohttp import web
 
 from cloud.api.asking import QUERY, Asking, actor_of
-from cloud.api.kept_turns import in_thread
-from cloud.api.middleware import caller_of
+from cloud.api.kept_turns import in_thread, to_its_end
+from cloud.api.middleware import IDENTITY, caller_of
 from cloud.api.routes import Query, Route, document, done, listing
 from cloud.api.turns import Turns
 from cloud.feedback.api import schemas
@@ -21,7 +21,7 @@ from cloud.feedback.documents import (
 )
 from cloud.feedback.store import FeedbackStore
 from cloud.gateway.roles import Role
-from shared.errors import Conflict, Malformed
+from shared.errors import Malformed
 
 _OK, _MISSING, _CONFLICT = HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 _BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS
@@ -31,7 +31,8 @@ _COMMENT_MAX: Final = 500
 _PLANS_MAX: Final = 2
 """Each looks through every sample of a model, a second or two of a core."""
 _FILES_MAX: Final = 4
-"""Each in memory while it is sent."""
+"""Each in memory until the last of it is sent."""
+_PIECE_BYTES: Final = 256 * 1024
 
 
 class DataSetRoutes:
@@ -107,33 +108,42 @@ class DataSetRoutes:
     async def _get(self, request: web.Request) -> web.Response:
         return document(await asyncio.to_thread(self._store.data_set, *_named(request)))
 
-    async def _file(self, request: web.Request) -> web.Response:
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        return await to_its_end(self._files, caller_of(request), lambda: self._sent(request))
+
+    async def _sent(self, request: web.Request) -> web.StreamResponse:
+        """All of it is out at the end: what a handler gives back is sent after its turn is over."""
+
         def read() -> tuple[DataSetVersion, bytes]:
             made = self._store.data_set(*_named(request))
             return made, self._store.verified(made.sha256)
 
-        made, content = await in_thread(self._files, caller_of(request), read)
+        made, content = await asyncio.to_thread(read)
         name = f"{made.name}-{made.number}.npz"
-        return web.Response(
-            body=content, content_type="application/octet-stream",
+        response = web.StreamResponse(
             headers={
-                "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-                "Content-Disposition": f'attachment; filename="{name}"',
+                "Content-Type": "application/octet-stream", "Cache-Control": "no-store",
+                "X-Content-Type-Options": "nosniff",
+                "Content-Disposition": f'attachment; filename="{name}"', **request[IDENTITY].headers,
             },
         )  # fmt: skip
+        response.content_length = len(content)
+        await response.prepare(request)
+        if request.method != "HEAD":
+            for start in range(0, len(content), _PIECE_BYTES):
+                await response.write(content[start : start + _PIECE_BYTES])
+        await response.write_eof()
+        return response
 
     async def _delete(self, request: web.Request) -> web.Response:
         comment = request[QUERY].get("comment", "")
         if len(comment) > _COMMENT_MAX:
             raise Malformed(f"comment: {len(comment)} characters; at most {_COMMENT_MAX}")
-        await asyncio.to_thread(self._forget, *_named(request), actor_of(request), comment)
+        await asyncio.to_thread(
+            self._store.delete_data_set, *_named(request), actor_of(request), self._now(), comment,
+            self._reader,
+        )  # fmt: skip
         return done()
-
-    def _forget(self, name: str, number: int, by: str, comment: str) -> None:
-        made = self._store.data_set(name, number)
-        if reader := self._reader(made.sha256):
-            raise Conflict(f"data set {name} {number}: {reader} reads it; wait until that is over")
-        self._store.delete_data_set(name, number, by, self._now(), comment)
 
 
 def _named(request: web.Request) -> tuple[str, int]:

@@ -16,11 +16,11 @@ from cloud.api.routes import Route, document
 from cloud.api.turns import Turns
 from cloud.feedback.api import schemas
 from cloud.feedback.api.images import png
-from cloud.feedback.api.queries import QUERIES, sample_query
+from cloud.feedback.api.queries import ACCURACY, QUERIES, sample_query, whose
 from cloud.feedback.documents import Deleted, Deletion, FeedbackSample, FeedbackState
 from cloud.feedback.store import FeedbackStore
 from cloud.gateway.roles import Role
-from shared.errors import Overloaded
+from shared.errors import Conflict, Overloaded
 from shared.ids import SampleId, sample_id
 
 _OK, _MISSING = HTTPStatus.OK, HTTPStatus.NOT_FOUND
@@ -46,6 +46,12 @@ class FeedbackRoutes:
             "GET", "/v1/feedback/samples", self._list,
             "Samples, the newest first, of which every condition holds", Role.LABELLER,
             {_OK: schemas.SampleList}, problems=(HTTPStatus.TOO_MANY_REQUESTS,), queries=QUERIES,
+        )  # fmt: skip
+        yield Route(
+            "GET", "/v1/feedback/accuracy", self._accuracy,
+            "How many answers of the edge (or `of` the cloud) are right, by what people labelled",
+            Role.VIEWER, {_OK: schemas.Accuracy}, queries=ACCURACY,
+            problems=(HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS),
         )  # fmt: skip
         yield Route(
             "GET", _PATH, self._get, "What is known of a sample", Role.LABELLER,
@@ -94,6 +100,19 @@ class FeedbackRoutes:
 
         body = await in_thread(self._searches, caller_of(request), page)
         return web.Response(body=body, content_type="application/json")
+
+    async def _accuracy(self, request: web.Request) -> web.Response:
+        asked = request[QUERY]
+        query, of = sample_query(asked), whose(asked)
+        found = await in_thread(
+            self._searches, caller_of(request), lambda: self._store.accuracy(query, of)
+        )
+        if found is None:
+            raise Conflict("nobody labelled any of these samples; label some of them first")
+        return document(schemas.Accuracy(
+            estimate=found.estimate, low=found.low, high=found.high, labelled=found.labelled,
+            audits=found.audits, sent=found.sent,
+        ))  # fmt: skip
 
     async def _get(self, request: web.Request) -> web.Response:
         return document(await asyncio.to_thread(self._store.sample, *_named(request)))

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from cloud.api.routes import Query
-from cloud.feedback.documents import SampleQuery
+from cloud.feedback.documents import SampleQuery, Source
 from shared.config import in_words
 from shared.errors import Malformed
 
@@ -14,7 +14,17 @@ _PAGE: Final = (
     Query("after", minimum=0, maximum=2**63 - 1),
     Query("limit", minimum=1, maximum=1000),
 )
-QUERIES: Final = (*(Query(name) for name in SampleQuery.model_fields), *_PAGE)
+_CONDITIONS: Final = tuple(Query(name) for name in SampleQuery.model_fields)
+QUERIES: Final = (*_CONDITIONS, *_PAGE)
+ACCURACY: Final = (*_CONDITIONS, Query("of"))
+
+
+def whose(given: Mapping[str, str]) -> Source:
+    """Whose answers an accuracy is of: the edge's unless `of` says cloud. Raises `Malformed`."""
+    of = given.get("of", Source.EDGE)
+    if of not in {Source.EDGE, Source.CLOUD}:
+        raise Malformed("of: edge or cloud, whose answers are to be judged")
+    return Source(of)
 
 
 def sample_query(given: Mapping[str, str]) -> SampleQuery:

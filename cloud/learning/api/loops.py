@@ -25,6 +25,8 @@ _OK, _MISSING, _CONFLICT = HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFL
 _FULL = HTTPStatus.TOO_MANY_REQUESTS
 _REFITS_MAX: Final = 2
 """At once; each reads tens of thousands of samples and asks registry and fleet."""
+_APPLIED_MAX: Final = 2
+"""Beside those: who only looks keeps nobody from rolling one out."""
 _LOOP, _CYCLE = "/v1/loops/{model}", "/v1/cycles/{cycle}"
 
 
@@ -38,6 +40,7 @@ class LoopRoutes:
         self._limits, self._ending = limits, ending
         self._waits = Turns("questions that wait for a cycle", limits.waits_max)
         self._refits = Turns("refits", _REFITS_MAX)
+        self._applied = Turns("refits that are rolled out", _APPLIED_MAX)
 
     def routes(self) -> Iterator[Route]:
         yield Route(
@@ -161,7 +164,7 @@ class LoopRoutes:
         actor = actor_of(request)
         return document(
             await to_its_end(
-                self._refits,
+                self._applied,
                 caller_of(request),
                 lambda: self._refitting.apply(model, actor, asked.comment),
             )

@@ -34,7 +34,6 @@ class OperationsRoutes:
         feedback = await asyncio.to_thread(parts.feedback.state)
         loops = await parts.desk.loops()
         running = [one.cycle for one in loops if one.cycle is not None]
-        checks = await parts.checking.checks()
         jobs = await parts.queue.counts()
         return document(schemas.LearningState(
             name=parts.name, feedback_rows=feedback.rows, data_sets=feedback.data_sets,
@@ -42,7 +41,7 @@ class OperationsRoutes:
             workers=len(await parts.queue.workers()), loops=len(loops),
             cycles_running=len(running),
             asking=sum(one.asks is not None for one in running),
-            checks_failed=sum(not one.agrees for one in checks),
+            checks_failed=await parts.checking.failed(),
         ))  # fmt: skip
 
     async def _health(self, _: web.Request) -> web.Response:

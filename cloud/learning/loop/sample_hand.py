@@ -110,7 +110,7 @@ def _is_groups(spec: DataSetSpec, group: str) -> bool:
 def _query(spec: DataSetSpec) -> SampleQuery:
     """Samples of the spec, as far as a query can say it."""
     return SampleQuery(
-        model=spec.model, since=spec.since, until=spec.until,
+        model=spec.model, cloud_model=spec.cloud_model, since=spec.since, until=spec.until,
         version=spec.versions[0] if len(spec.versions) == 1 else None,
         device=spec.devices[0] if len(spec.devices) == 1 else None,
         site=spec.sites[0] if len(spec.sites) == 1 else None,

@@ -55,6 +55,8 @@ def unlabelled(count: Count) -> str:
     """The command that lists what people are to label for this cycle, and what it cannot say."""
     spec = count.spec
     parts = ["hybridge feedback list --unlabelled", f"--model {spec.model}"]
+    if spec.cloud_model is not None:
+        parts.append(f"--cloud-model {spec.cloud_model}")
     parts.append(f"--holdout-share {spec.holdout_share:g}")
     for option, at in (("since", spec.since), ("until", spec.until)):
         if at is not None:

@@ -67,7 +67,8 @@ async function showFeedback() {
   await showSamples(null);
 }
 
-const heldOut = ({ model, data }) => String(new URLSearchParams({ model, holdout: data?.holdout_share ?? HOLDOUT }));
+const heldOut = ({ model, teacher, data }) =>
+  String(new URLSearchParams({ model, cloud_model: teacher, holdout: data?.holdout_share ?? HOLDOUT }));
 
 async function showSamples(from) {
   const fields = $("filters").elements;

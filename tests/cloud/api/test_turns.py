@@ -28,6 +28,23 @@ def test_one_caller_cannot_have_every_turn() -> None:
         assert turns.taken == 1
 
 
+@pytest.mark.parametrize("count_max", [2, 4, 7])
+def test_of_few_turns_one_is_for_others(count_max: int) -> None:
+    turns = Turns("plans", count_max)
+    with contextlib.ExitStack() as held:
+        for _ in range(count_max - 1):
+            held.enter_context(turns.one("greedy"))
+        with pytest.raises(Overloaded, match=f"{count_max - 1} of them yours"):
+            held.enter_context(turns.one("greedy"))
+        held.enter_context(turns.one("ann"))
+
+
+def test_who_is_alone_has_the_only_turn() -> None:
+    turns = Turns("plans", 1)
+    with turns.one("ann"), pytest.raises(Overloaded):
+        turns.one("bob").__enter__()
+
+
 def test_a_thread_keeps_its_turn_though_who_asked_has_left() -> None:
     async def main() -> None:
         turns, ends, begun = Turns("plans", 1), threading.Event(), asyncio.Event()

@@ -41,11 +41,13 @@ def test_samples_are_listed_with_names_and_all_of_what_was_asked(wire: WireLearn
     options = (
         "--unsure", "60%", "--disputed", "--contradicted", "--unlabelled", "--since",
         "2026-05-04", "--label", "shirt", "--reason", "novel", "--source", "cloud", "--device", "cam-1",
+        "--cloud-model", "fashion-cloud",
     )  # fmt: skip
     assert wire.run("feedback", "list", *LABELS, *options).code == 0
     assert wire.asked[0][1] == (
         "/v1/feedback/samples?device=cam-1&reason=novel&label=2&source=cloud&since=1777852800.0"
-        "&unsure=0.6&disputed=true&contradicted=true&unlabelled=true&limit=51"
+        "&unsure=0.6&disputed=true&contradicted=true&unlabelled=true"
+        "&cloud_model=fashion-cloud&limit=51"
     )
 
 

@@ -1,11 +1,15 @@
 """The store's routes over real HTTP, with keys of each role."""
 
 import asyncio
+import contextlib
 import io
 import json
+import os
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -20,7 +24,7 @@ from cloud.feedback.api.data_sets import DataSetRoutes
 from cloud.feedback.api.feedback import FeedbackRoutes
 from cloud.feedback.api.images import png
 from cloud.feedback.data_file import read_rows
-from cloud.feedback.documents import DataSetVersion, FeedbackSample
+from cloud.feedback.documents import DataSetSpec, DataSetVersion, FeedbackSample
 from cloud.gateway.roles import GRANTS, Role, granted
 from shared.errors import Malformed, TooLarge
 from shared.wire.envelope import Payload
@@ -55,12 +59,12 @@ class Client:
                 return error.code, error.read()
 
 
-def server_of(here: World) -> DocumentServer:
+def server_of(here: World, reader=lambda _: "") -> DocumentServer:
     counts = CollectorRegistry()
 
     def table(asking, _ending):
         yield from FeedbackRoutes(here.store, asking, lambda: NOW).routes()
-        yield from DataSetRoutes(here.store, asking, lambda: NOW).routes()
+        yield from DataSetRoutes(here.store, asking, lambda: NOW, reader).routes()
 
     limits = DocumentApi(port=0, json_bytes_max=100_000, bodies_bytes_max=1_000_000)
     return DocumentServer(
@@ -79,9 +83,9 @@ def here(tmp_path) -> Iterator[World]:
         yield found
 
 
-def serve(here: World, test) -> None:
+def serve(here: World, test, reader=lambda _: "") -> None:
     async def main() -> None:
-        async with server_of(here).listening() as url:
+        async with server_of(here, reader).listening() as url:
             await test(Client(url))
 
     asyncio.run(main())
@@ -135,6 +139,73 @@ def test_a_sample_is_seen_and_labelled(here):
         assert (await call("GET", "/v1/feedback/samples/cam-2/1"))[0] == 400
 
     serve(here, test)
+
+
+def test_accuracy_by_what_people_labelled_is_given(here):
+    async def test(call: Client) -> None:
+        status, answer = await call("GET", "/v1/feedback/accuracy?model=" + MODEL)
+        assert (status, b"nobody labelled any" in answer) == (409, True)
+        for n in range(10):
+            here.store.label(f"cam-{n % 4}", sample_of(n), n % 3, "ada", NOW)
+        edge = json.loads((await call("GET", "/v1/feedback/accuracy"))[1])
+        cloud = json.loads(
+            (await call("GET", "/v1/feedback/accuracy?of=cloud&until=1800000010"))[1]
+        )
+        assert (edge["estimate"], edge["labelled"], edge["sent"]) == (0.3, 10, 40)
+        assert (cloud["estimate"], cloud["sent"], cloud["audits"]) == (1.0, 10, 0)
+        assert cloud["low"] < 0.9
+        assert (await call("GET", "/v1/feedback/accuracy?of=person"))[0] == 400
+
+    serve(here, test)
+
+
+def test_a_file_has_its_turn_until_the_last_of_it_is_sent(tmp_path):
+    with world(f"sqlite:///{tmp_path / 'big.db'}", tmp_path / "big") as here:
+        here.write(*(
+            row(n, label=n % 3, payload=Payload("raw", "uint8", (1024, 1024), os.urandom(2**20)))
+            for n in range(24)
+        ))  # fmt: skip
+        made = here.store.build("big", DataSetSpec(model=MODEL), "ada", NOW)
+        path = "/v1/data-sets/big/1/file"
+
+        async def test(call: Client) -> None:
+            with contextlib.ExitStack() as held:
+                for _ in range(3):  # of four turns one is for others
+                    reader = await asyncio.to_thread(unread, call.url, path)
+                    held.callback(reader.close)
+                status, answer = await call("GET", path)
+                assert (status, b"3 files are under way" in answer) == (429, True)
+            while (found := await call("GET", path))[0] == 429:  # each look is a round trip
+                pass
+            assert len(read_rows(found[1], "it", made.sha256)) == 24
+
+        serve(here, test)
+
+
+def test_a_job_that_came_before_the_files_turn_to_go_keeps_it(here):
+    def reader(_sha256: str) -> str:
+        """A job is there from when no other file is at work."""
+        return "job j-1" if here.store._files.locked() else ""
+
+    async def test(call: Client) -> None:
+        await call("POST", "/v1/data-sets/mine", {"model": MODEL})
+        status, answer = await call("DELETE", "/v1/data-sets/mine/1")
+        assert (status, b"job j-1 reads it" in answer) == (409, True)
+        assert (await call("GET", "/v1/data-sets/mine/1/file"))[0] == 200
+
+    serve(here, test, reader)
+
+
+def unread(url: str, path: str) -> socket.socket:
+    """A connection on which that was asked for, of whose answer the head alone is read."""
+    where = urlsplit(url)
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    found.settimeout(30)
+    found.connect((where.hostname, where.port))
+    found.sendall(f"GET {path} HTTP/1.1\r\nHost: it\r\n\r\n".encode())
+    assert found.recv(12) == b"HTTP/1.1 200"
+    return found
 
 
 def test_a_data_set_is_planned_made_fetched_and_deleted(here):

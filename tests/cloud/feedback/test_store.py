@@ -54,6 +54,12 @@ def test_a_probability_a_little_over_one_is_one(here):
     assert here.store.sample("cam-1", sample_of(1)).cloud_confidence == 1
 
 
+def test_what_another_cloud_model_answered_is_found_apart(here):
+    here.write(row(0), row(1, cloud_model="other-cloud"))
+    assert numbers(here, cloud_model="other-cloud") == [1]
+    assert numbers(here, cloud_model="tiny-cloud") == [0]
+
+
 def test_each_condition_finds_its_own(here):
     here.write(
         row(0, device="cam-2"), row(1, version="1.1.0"), row(2, reason="novel"),
@@ -80,7 +86,7 @@ def test_each_condition_finds_its_own(here):
     held = [n for n in everything if draw_of(sample_of(n)) % FOLDS < 0.3 * FOLDS]
     assert numbers(here, holdout=0.3) == held
     assert 0 < len(held) < 8
-    assert here.store.count(SampleQuery(model=MODEL, label=1)) == 6
+    assert here.count(SampleQuery(model=MODEL, label=1)) == 6
 
 
 def test_pages_follow_each_other(here):
@@ -147,7 +153,7 @@ def test_a_data_set_holds_what_its_spec_takes(here):
     spec = DataSetSpec(model=MODEL, rows_max=1000, device_class_share_max=1, since=NOW + 1)
     plan = here.store.plan(spec)
     made = here.store.build("mine", spec, "ada", NOW)
-    rows = here.store.rows(made.sha256)
+    rows = here.rows(made.sha256)
     assert made.rows == len(rows) == plan.rows == 58
     assert made.holdout_rows == plan.holdout_rows == int(rows.holdout.sum())
     assert made.excluded == {"contradicted": 1}
@@ -215,7 +221,7 @@ def test_what_cannot_be_read_is_counted_and_not_fatal(url, tmp_path):
         assert made.excluded == {
             "no_dictionary": 1, "unreadable": 1, "other_shape": 1, "other_classes": 1,
         }  # fmt: skip
-        rows = here.store.rows(made.sha256)
+        rows = here.rows(made.sha256)
         assert rows.inputs[list(rows.ids).index(str(sample_of(20)))].tolist() == [[17] * 4] * 4
         assert dictionary_id(dictionary) == good.dictionary
 
@@ -227,7 +233,7 @@ def test_a_device_that_floods_a_class_is_capped_and_named(here):
     made = here.store.build("mine", DataSetSpec(model=MODEL), "ada", NOW)
     (named,) = made.flooding
     assert (named.device, named.label, named.rows) == ("poison", 2, 600)
-    rows = here.store.rows(made.sha256)
+    rows = here.rows(made.sha256)
     of_class = rows.devices[rows.labels == 2]
     assert (of_class == "poison").mean() <= 0.2
     assert named.dropped == made.excluded["flooding"] == 600 - (of_class == "poison").sum()
@@ -245,7 +251,7 @@ def test_bounds_of_data_sets(url, tmp_path):
             here.store.build("mine", few, "ada", NOW)
         here.store.delete_data_set("mine", 1, "ada", NOW)
         with pytest.raises(Unknown):
-            here.store.rows(made.sha256)
+            here.rows(made.sha256)
         for number in (2, 3):  # those before were others
             assert here.store.build("mine", few, "ada", NOW).number == number
             here.store.delete_data_set("mine", number, "ada", NOW)
@@ -257,7 +263,7 @@ def test_a_file_stays_while_a_version_has_it(here):
     made = here.store.build("a", spec, "ada", NOW)
     here.store.build("b", spec, "ada", NOW)
     here.store.delete_data_set("a", 1, "ada", NOW)
-    assert len(here.store.rows(made.sha256)) == 60
+    assert len(here.rows(made.sha256)) == 60
     assert here.store.data_set("b").number == 1
     with pytest.raises(Unknown, match="data set a"):
         here.store.data_set("a")
@@ -267,7 +273,7 @@ def test_a_file_that_is_damaged_is_not_handed_out(here):
     here.write(*some())
     made = here.store.build("a", DataSetSpec(model=MODEL), "ada", NOW)
     whole = here.store.verified(made.sha256)
-    path = here.store.path(made.sha256)
+    path = here.blobs.path(made.sha256)
     middle = len(whole) // 2
     path.write_bytes(
         whole[:middle]
@@ -300,7 +306,7 @@ def test_deletion_takes_labels_with_it_and_is_remembered(here):
     )
     assert gone.rows == 8
     assert gone.data_sets == ("mine 1",)
-    assert here.store.count(SampleQuery(device="cam-1")) == 7
+    assert here.count(SampleQuery(device="cam-1")) == 7
     assert here.store.state().rows == 52
     assert here.store.state().labelled == 0
     import sqlalchemy as sa  # noqa: PLC0415
@@ -323,7 +329,7 @@ def test_old_samples_go(url, tmp_path):
     with world(url, tmp_path, FeedbackSettings(kept_s=30)) as here:
         here.write(*some(), row(99, at=NOW - 500))  # which waited for its database
         assert here.store.expire(NOW + 60) == 31
-        assert here.store.count(ALL) == 30
+        assert here.count(ALL) == 30
         assert here.store.expire(NOW + 60) == 0
 
 
@@ -342,10 +348,10 @@ def test_who_floods_the_store_evicts_himself(url, tmp_path):
         here.write(*(row(n, device=f"cam-{n % 5}") for n in range(75)))
         for start in range(1000, 3000, 50):
             here.write(*(row(n, device="poison") for n in range(start, start + 50)))
-        assert here.store.count(SampleQuery(device="poison")) == 25
+        assert here.count(SampleQuery(device="poison")) == 25
         assert here.store.state().rows == 100
         here.write(*(row(n, device=f"cam-{n % 5}") for n in range(75, 90)))
-        assert here.store.count(SampleQuery(device="poison")) == 20  # down to its share
+        assert here.count(SampleQuery(device="poison")) == 20  # down to its share
         assert here.store.state().rows == 100
 
 
@@ -355,11 +361,11 @@ def test_two_writers_and_a_deletion_keep_the_bounds_exact(url, tmp_path):
         for n in range(0, 200, 10):
             here.write(*(row(k) for k in range(n, n + 5)))
             more.write(*(row(k) for k in range(n + 5, n + 10)))
-        assert here.store.count(ALL) == here.store.state().rows == 50
+        assert here.count(ALL) == here.store.state().rows == 50
         here.store.delete(Deletion(device="cam-1", comment=""), "ops", NOW)
         assert here.store.state().rows == 0
         more.write(*(row(k) for k in range(300, 340)))
-        assert here.store.count(ALL) == here.store.state().rows == 40
+        assert here.count(ALL) == here.store.state().rows == 40
 
 
 def test_accuracy_from_what_people_labelled(here):
@@ -386,6 +392,15 @@ def test_a_stratum_weighs_by_the_shares_of_its_own_samples(here, share):
     small, whole = here.store.strata(ALL)
     assert (small.share, small.sent) == (pytest.approx(share), 10)
     assert whole.share == 1.0
+
+
+def test_an_audit_of_almost_every_sample_makes_no_audit_of_an_escalation(here):
+    here.write(*(row(number) for number in range(10)), row(20, reason="audit", share=0.9996))
+    for number in (*range(10), 20):
+        here.store.label("cam-1", sample_of(number), 1, "ada", NOW)
+    estimate = here.store.accuracy(ALL)
+    assert (estimate.audits, estimate.labelled) == (1, 11)
+    assert [(one.share, one.sent) for one in here.store.strata(ALL)] == [(0.9996, 1), (1.0, 10)]
 
 
 def test_a_device_with_another_share_each_time_hides_nobody(here):
@@ -420,7 +435,7 @@ def test_a_deletion_names_the_data_set_that_was_being_made_of_what_it_deleted(ur
             if not said:
                 said.append(deleting := threading.Thread(target=delete))
                 deleting.start()
-                while here.store.count(ALL):  # each look is a round trip
+                while here.count(ALL):  # each look is a round trip
                     pass
                 deleting.join(0.3)  # it would be over by now, if it did not wait
             return ()

@@ -39,7 +39,7 @@ def test_a_round_hears_sites_and_lets_old_samples_go(here):
     fleet = Fleet()
     upkeep = Upkeep(here.store, fleet, lambda: NOW + 110)
     asyncio.run(upkeep.look())
-    assert here.store.count(SampleQuery()) == 1
+    assert here.count(SampleQuery()) == 1
     assert here.store.sample("cam-1", sample_of(2)).site == "lyon"
     fleet.says = {"cam-1": "nice"}
     asyncio.run(upkeep.look())
@@ -59,7 +59,7 @@ def test_a_fleet_that_is_away_holds_nothing_up_and_is_said_once(here, caplog):
         asyncio.run(upkeep.look())
         fleet.says = {}
         asyncio.run(upkeep.look())
-    assert here.store.count(SampleQuery()) == 0
+    assert here.count(SampleQuery()) == 0
     said = [one.message for one in caplog.records if "upkeep" in one.message]
     assert said == ["feedback_upkeep_fails", "feedback_upkeep_back"]
 
@@ -79,6 +79,32 @@ def test_without_a_time_nothing_is_too_old(tmp_path):
     with world(f"sqlite:///{tmp_path / 'f.db'}", tmp_path, FeedbackSettings(kept_s=None)) as here:
         here.write(row(1))
         assert here.store.expire(NOW * 2) == 0
+
+
+@pytest.mark.parametrize("is_by_person", [True, False])
+def test_a_process_that_ends_deletes_no_more(here, is_by_person):
+    here.write(*(row(n, at=NOW) for n in range(600)))
+    deleting = here.store._deleting
+
+    def pause(_s):
+        here.store.close()
+        return here.store._ending.wait(10)
+
+    deleting._pause = pause
+    if is_by_person:
+        with pytest.raises(Unavailable, match=r"200 samples .* are deleted, more may be there"):
+            deleting.by(Deletion(device="cam-1", comment=""), "ops", NOW)
+    else:
+        assert deleting.older_than(NOW + 1, NOW)[0] == 200
+    assert here.store.state().rows == 400
+    here.store.close()
+
+
+def test_a_deletion_that_is_through_when_the_process_ends_is_through(here):
+    here.write(row(1, at=NOW))
+    here.store.close()
+    assert here.store.delete(Deletion(device="cam-1", comment=""), "ops", NOW).rows == 1
+    here.store.close()
 
 
 def test_a_deletion_goes_in_small_transactions_with_pauses_between(here):
@@ -109,4 +135,4 @@ def test_a_worker_writes_while_samples_are_deleted_and_what_it_writes_stays(here
     here.store._deleting._pause = lambda _s: here.write(row(next(more)))
     gone = here.store.delete(Deletion(until=NOW + 1, comment=""), "ops", NOW)
     assert gone.rows == ROWS_AT_ONCE + 1
-    assert here.store.count(SampleQuery()) == 2
+    assert here.count(SampleQuery()) == 2

@@ -8,7 +8,9 @@ from uuid import UUID
 
 import numpy as np
 
+from cloud.feedback.data_file import DataRows, read_rows
 from cloud.feedback.dictionaries import Dictionaries, NoDictionaries
+from cloud.feedback.documents import SampleQuery
 from cloud.feedback.settings import FeedbackSettings
 from cloud.feedback.store import FeedbackStore
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
@@ -61,6 +63,14 @@ class World:
     def write(self, *rows: Feedback) -> None:
         for start in range(0, len(rows), 500):
             self.table.write(rows[start : start + 500])
+
+    def count(self, query: SampleQuery | None = None) -> int:
+        """Samples, at most the 500 of a page."""
+        return len(self.store.samples(query or SampleQuery(), limit=500)[0])
+
+    def rows(self, sha256: str) -> DataRows:
+        """Of a data set's file."""
+        return read_rows(self.store.verified(sha256), "it", sha256)
 
     def close(self) -> None:
         self.store.close()

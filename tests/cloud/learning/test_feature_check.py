@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Gauge
 
 from cloud.feedback.database import FeedbackDatabase
-from cloud.feedback.documents import SampleQuery
+from cloud.feedback.documents import Deletion, SampleQuery
 from cloud.learning.documents import LoopSettings
 from cloud.learning.feature_check import Checked, check
 from cloud.learning.feature_checking import FeatureChecking, FeatureChecks
@@ -27,7 +27,7 @@ from shared.bundle.reader import open_bundle
 from shared.confidence import softmax
 from shared.errors import Conflict, Disconnected, Unknown
 from shared.wire.envelope import Payload
-from tests.cloud.feedback.world import World, row, world
+from tests.cloud.feedback.world import NOW, World, row, world
 from tests.cloud.registry.client.scripted_server import ok, scripted
 from tests.cloud.workers import cloud_bundle, worker
 from tests.tiny_bundle import sure_image, tiny_logits, write_tiny_bundle
@@ -160,12 +160,49 @@ def test_newest_samples_through_both_ways_agree_and_are_kept(
 def test_a_worker_that_decodes_otherwise_is_found_and_counted(
     here: World, checking: FeatureChecking, loops: LoopStore
 ) -> None:
+    loops.put(LoopSettings(model="tiny-edge", teacher="tiny-cloud"), None, 1.0)
     write(here, 4, temperature=1.0)
     checking._wire = Flipped(checking._wire)  # type: ignore[arg-type]  # the seam that is tested
     found = asyncio.run(checking.check("tiny-cloud"))
     assert found.inputs_differ > 0
     assert not loops.checks()[0].agrees
     assert checking._metrics.checks_failed._value.get() == 1
+    assert asyncio.run(checking.failed()) == 1
+
+
+def test_a_teacher_whose_loop_is_gone_is_counted_no_more(
+    here: World, checking: FeatureChecking, loops: LoopStore
+) -> None:
+    failed, unmade = checking._metrics.checks_failed._value, checking._metrics.checks_unmade._value
+    kept = loops.put(LoopSettings(model="tiny-edge", teacher="tiny-cloud"), None, 1.0)
+    write(here, 4, temperature=1.0)
+    checking._wire = Flipped(checking._wire)  # type: ignore[arg-type]  # the seam that is tested
+    asyncio.run(checking.check("tiny-cloud"))
+    checking._served = Served(Serving(urls=("http://127.0.0.1:9",)))
+    with pytest.raises(Disconnected):
+        asyncio.run(checking.check("tiny-cloud"))
+    assert (failed.get(), unmade.get()) == (1, 1)
+    loops.put(LoopSettings(model="tiny-edge", teacher="other-cloud"), kept.revision, 2.0)
+    with pytest.raises(Unknown):
+        asyncio.run(checking.check("other-cloud"))
+    assert (failed.get(), unmade.get()) == (0, 0)
+    with pytest.raises(Disconnected):  # whoever asks for it: no loop has it
+        asyncio.run(checking.check("tiny-cloud"))
+    assert (failed.get(), unmade.get(), asyncio.run(checking.failed())) == (0, 0, 0)
+
+
+def test_a_teacher_that_has_no_samples_any_more_is_counted_no_more(
+    here: World, checking: FeatureChecking, loops: LoopStore
+) -> None:
+    loops.put(LoopSettings(model="tiny-edge", teacher="tiny-cloud"), None, 1.0)
+    write(here, 4, temperature=1.0)
+    checking._served = Served(Serving(urls=("http://127.0.0.1:9",)))
+    with pytest.raises(Disconnected):
+        asyncio.run(checking.check("tiny-cloud"))
+    here.store.delete(Deletion(until=NOW + 1, comment=""), "ops", NOW)
+    with pytest.raises(Unknown):
+        asyncio.run(checking.check("tiny-cloud"))
+    assert checking._metrics.checks_unmade._value.get() == 0
 
 
 def test_answers_of_another_graph_are_found(here: World, checking: FeatureChecking) -> None:
@@ -229,6 +266,7 @@ def test_samples_of_another_shape_are_refused(here: World, checking: FeatureChec
 def test_a_check_that_cannot_be_made_is_counted_and_what_was_found_holds_on(
     here: World, checking: FeatureChecking, loops: LoopStore
 ) -> None:
+    loops.put(LoopSettings(model="tiny-edge", teacher="tiny-cloud"), None, 1.0)
     unmade = checking._metrics.checks_unmade._value
     with pytest.raises(Unknown):
         asyncio.run(checking.check("tiny-cloud"))
@@ -258,6 +296,7 @@ class Told(Gauge):
 def test_what_a_process_before_found_is_counted_before_anything_is_checked(
     checking: FeatureChecking, loops: LoopStore
 ) -> None:
+    loops.put(LoopSettings(model="tiny-edge", teacher="tiny-cloud"), None, 1.0)
     loops.put_check(check("tiny-cloud", "2.0.0", 5.0, seen(served=HERE[::-1]), 0.05))
 
     async def main() -> None:

@@ -20,7 +20,8 @@ from cloud.fleet.documents import Device, Profile
 from cloud.learning.documents import LoopSettings, Refit
 from cloud.learning.models import Models
 from cloud.learning.neighbours import fleet_at
-from cloud.learning.refitting import Refits, Refitting, RolloutRuns, check_is_free, rolled
+from cloud.learning.profile_rollouts import RolloutRuns, check_is_free, rolled
+from cloud.learning.refitting import Refits, Refitting
 from cloud.learning.settings import LearningFleet
 from cloud.learning.store.loops import MIGRATIONS, LoopStore
 from cloud.learning.store.settings import LoopsKept
@@ -64,7 +65,7 @@ class Registry:
 
 @asynccontextmanager
 async def fleet(*devices: Device) -> AsyncIterator[LearningFleet]:
-    """With these devices; its groups have no profile."""
+    """With these devices; its groups have no profile, and none is rolled out."""
 
     async def group(request: web.Request) -> web.Response:
         return web.json_response({"name": request.match_info["group"]})
@@ -73,8 +74,12 @@ async def fleet(*devices: Device) -> AsyncIterator[LearningFleet]:
         found = [one.model_dump(mode="json") for one in devices]
         return web.json_response({"devices": found, "next": None})
 
+    async def rollouts(_: web.Request) -> web.Response:
+        return web.json_response({"rollouts": [], "next": None})
+
     app = web.Application()
     app.router.add_get("/v1/groups/{group}", group)
+    app.router.add_get("/v1/rollouts", rollouts)
     app.router.add_get("/v1/devices", all_devices)
     async with TestServer(app) as server:
         yield LearningFleet(urls=(str(server.make_url("")),))
@@ -169,10 +174,14 @@ def test_a_group_without_devices_has_nothing_to_fit_on(loops: LoopStore, tmp_pat
 
 
 class ProfileFleet:
-    """Whose group had version 2 of its profile rolled out, and was put back to 1."""
+    """Whose group had version 2 of its profile rolled out, and was put back to 1. `cam-1` is in group
+    north and in the rollout, `cam-2` in group south. `refusal`: of `start`.
+    """
 
-    def __init__(self, has: int) -> None:
-        self.has, self.asked = has, list[str]()
+    def __init__(self, has: int | None, refusal: int | None = None) -> None:
+        self.has, self.asked, self.refusal = has, list[str](), refusal
+        self.refused: int | None = None
+        """Whatever is asked."""
         spec = {
             "subject": {"kind": "profile", "name": "slow", "version": 2, "sha256": "a" * 64},
             "group": "all",
@@ -185,10 +194,20 @@ class ProfileFleet:
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(f"{request.method} {request.path}")
+        if self.refused is not None:
+            return web.json_response({}, status=self.refused)
         if request.path == "/v1/groups/all":
-            return web.json_response(
-                {"name": "all", "profile": {"name": "slow", "version": self.has}}
-            )
+            has = None if self.has is None else {"name": "slow", "version": self.has}
+            return web.json_response({"name": "all", "profile": has})
+        if request.path == "/v1/devices":
+            devices = [{"id": "cam-1", "group": "north"}, {"id": "cam-2", "group": "south"}]
+            return web.json_response({"devices": devices, "next": None})
+        if request.path.endswith("/devices"):
+            held = [{"device": "cam-1", "stage": 0, "phase": "done"}]
+            return web.json_response({"devices": held, "next": None})
+        if request.path.endswith("start") and self.refusal is not None:
+            self.view["status"] = "running"  # began since it was looked at
+            return web.json_response({}, status=self.refusal)
         if request.method == "POST":
             status = "running" if request.path.endswith("start") else "draft"
             return web.json_response(self.view | {"id": "r-2", "status": status})
@@ -204,15 +223,88 @@ def test_what_was_put_back_since_is_rolled_out_again(has: int, made: list[str]) 
     assert [one for one in there.asked if one.startswith("POST")] == made
 
 
-@pytest.mark.parametrize("status", ["running", "paused"])
-def test_a_threshold_waits_for_the_rollout_that_is_there(status: str) -> None:
+IS_THERE = [
+    ("running", {}), ("paused", {}), ("being undone", {"status": "aborted", "undoing": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "is_there"), IS_THERE)
+def test_a_threshold_waits_for_the_rollout_that_is_there(
+    words: str, is_there: dict[str, object]
+) -> None:
     there = ProfileFleet(1)
-    there.view["status"] = status
+    there.view |= is_there or {"status": words}
     with pytest.raises(
-        RolloutRuns, match=f"rollout r-1 of profile slow 2 is {status} in group all"
+        RolloutRuns, match=f"rollout r-1 of profile slow 2 is {words} in group all; the new"
     ):
         told(there, lambda fleet: check_is_free(fleet, "all"))
-    told(there, lambda fleet: check_is_free(fleet, "north"))
+
+
+def test_a_threshold_waits_for_a_rollout_of_another_group_that_has_its_device() -> None:
+    there = ProfileFleet(1)
+    there.view["status"] = "running"
+    with pytest.raises(RolloutRuns, match="device cam-1 is in it; the new threshold for group nor"):
+        told(there, lambda fleet: check_is_free(fleet, "north"))
+    told(there, lambda fleet: check_is_free(fleet, "south"))
+    there.view["spec"] = there.view["spec"] | {"group": "north"}
+    with pytest.raises(RolloutRuns, match="in group north, and device cam-1 is in it"):
+        told(there, lambda fleet: check_is_free(fleet, "all"))
+
+
+def test_a_rollout_of_the_same_settings_is_no_other_unless_it_is_being_undone() -> None:
+    there = ProfileFleet(1)
+    there.view["status"] = "running"
+    told(there, lambda fleet: check_is_free(fleet, "all", "a" * 64))
+    there.view |= {"status": "aborted", "undoing": True}
+    with pytest.raises(RolloutRuns, match="being undone"):
+        told(there, lambda fleet: check_is_free(fleet, "all", "a" * 64))
+
+
+def test_a_rollout_that_began_since_leaves_no_draft_behind() -> None:
+    there = ProfileFleet(1, refusal=409)
+    with pytest.raises(RolloutRuns, match="r-1 of profile slow 2 is running"):
+        roll_out(there)
+    posts = [one for one in there.asked if one.startswith("POST")]
+    assert posts[-1] == "POST /v1/rollouts/r-2/abort"
+
+
+def after_two_looks(loops: LoopStore, folder: Path, there: ProfileFleet) -> int:
+    """How often the registry was asked, as each fit begins."""
+    registry = Registry(is_away=False)
+
+    async def work(asked: LearningFleet) -> None:
+        models = Models((folder,), None, folder)
+        refitting = Refitting(
+            loops, NoAnswers(), registry, models, asked, Refits(), 60.0, lambda: NOW
+        )
+        for _ in range(2):
+            await refitting.look()
+
+    at(there, work)
+    return registry.asked
+
+
+def test_a_rollout_that_is_there_costs_no_fit_and_no_period(
+    loops: LoopStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = ProfileFleet(None)
+    there.view["status"] = "paused"
+    assert after_two_looks(loops, tmp_path, there) == 0
+    assert loops.refitted_at("edge") is None
+    assert events(caplog) == ["refit_waits"]
+    there.view["status"] = "succeeded"
+    assert after_two_looks(loops, tmp_path, there) == 1
+    assert loops.refitted_at("edge") == NOW
+
+
+def test_a_key_without_the_role_costs_no_period(
+    loops: LoopStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = ProfileFleet(1)
+    there.refused = 403
+    assert after_two_looks(loops, tmp_path, there) == 0
+    assert loops.refitted_at("edge") is None
+    assert events(caplog) == ["refit_waits"]
 
 
 def roll_out(there: ProfileFleet) -> None:
@@ -227,13 +319,18 @@ def roll_out(there: ProfileFleet) -> None:
 
 
 def told(there: ProfileFleet, what: Callable[[FleetClient], Awaitable[None]]) -> None:
-    async def work() -> None:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", there.answer)
-        async with (
-            TestServer(app) as server,
-            fleet_at(LearningFleet(urls=(str(server.make_url("")),))) as asked,
-        ):
+    async def work(settings: LearningFleet) -> None:
+        async with fleet_at(settings) as asked:
             await what(asked)
 
-    asyncio.run(work())
+    at(there, work)
+
+
+def at(there: ProfileFleet, work: Callable[[LearningFleet], Awaitable[None]]) -> None:
+    async def main() -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", there.answer)
+        async with TestServer(app) as server:
+            await work(LearningFleet(urls=(str(server.make_url("")),)))
+
+    asyncio.run(main())

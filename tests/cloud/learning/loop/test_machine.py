@@ -98,15 +98,17 @@ def test_too_few_labels_by_people_are_waited_for_in_words() -> None:
 def test_the_labels_that_are_missing_are_listed_by_the_cycles_own_spec() -> None:
     few = e.Counted(600, e.Paired(both=15, first=5))
     alone = told(begun(), few).cycle.waits_for
-    assert alone.endswith("--unlabelled --model fashion-edge --holdout-share 0.1")
+    assert alone.endswith(
+        "--unlabelled --model fashion-edge --cloud-model fashion-cloud --holdout-share 0.1"
+    )
     data = {
         "model": "fashion-edge", "since": 3600.0, "holdout_share": 0.25, "sites": ["la halle"],
         "versions": ["1.0.0", "1.0.1"],
     }  # fmt: skip
     narrow = told(begun(data=data, group="lyon"), few).cycle.waits_for
     assert narrow.endswith(
-        "hybridge feedback list --unlabelled --model fashion-edge --holdout-share 0.25 "
-        "--since 1970-01-01T01:00:00Z --site 'la halle' (of those: version 1.0.0, 1.0.1)"
+        "hybridge feedback list --unlabelled --model fashion-edge --cloud-model fashion-cloud "
+        "--holdout-share 0.25 --since 1970-01-01T01:00:00Z --site 'la halle' (of those: version 1.0.0, 1.0.1)"
     )
     assert told(begun(group="lyon"), few).cycle.waits_for.endswith("device of group lyon)")
 

@@ -8,10 +8,12 @@ import pytest
 from cloud.feedback.documents import DataSetSpec
 from cloud.learning.documents import LoopSettings
 from cloud.learning.loop import commands as c
+from cloud.learning.loop import events as e
 from cloud.learning.loop.record import data_spec
 from cloud.learning.loop.sample_hand import SampleHand
+from cloud.learning.loop.wishes import unlabelled
 from shared.errors import Refused
-from tests.cloud.feedback.world import MODEL, NOW, World, row, world
+from tests.cloud.feedback.world import MODEL, NOW, World, row, sample_of, world
 
 GROUPS = {"north": ("cam-1", "cam-2"), "empty": ()}
 
@@ -25,13 +27,16 @@ def here(tmp_path):
         yield found
 
 
-def hand(here: World, groups: Mapping[str, tuple[str, ...]] = GROUPS, **loop: object) -> SampleHand:
+def hand(
+    here: World, groups: Mapping[str, tuple[str, ...]] = GROUPS, labels_read_max: int = 1000,
+    **loop: object,
+) -> SampleHand:  # fmt: skip
     settings = LoopSettings.model_validate({"model": MODEL, "teacher": "tiny-cloud", **loop})
 
     async def devices_of(group: str) -> tuple[str, ...]:
         return groups[group]
 
-    return SampleHand(here.store, devices_of, lambda _: settings, 1000, lambda: NOW)
+    return SampleHand(here.store, devices_of, lambda _: settings, labels_read_max, lambda: NOW)
 
 
 def count(here: World, group: str, **spec: object) -> int:
@@ -45,7 +50,7 @@ def test_a_group_takes_the_samples_of_its_own_devices(here):
     built = c.Build(name="north-1", spec=DataSetSpec(model=MODEL), group="north")
     made = asyncio.run(hand(here).built(built)).data_set
     assert made.spec.devices == ("cam-1", "cam-2")
-    assert set(here.store.rows(made.sha256).devices) == {"cam-1", "cam-2"}
+    assert set(here.rows(made.sha256).devices) == {"cam-1", "cam-2"}
 
 
 def test_devices_or_sites_that_are_named_say_it_alone(here):
@@ -129,3 +134,18 @@ def test_what_another_cloud_model_answered_is_neither_judged_nor_learned_from(he
             {"model": MODEL, "teacher": "tiny-cloud",
              "data": {"model": MODEL, "cloud_model": "other-cloud"}}
         )  # fmt: skip
+
+
+def test_labels_of_what_another_cloud_model_answered_take_no_place_among_those_that_are_read(here):
+    """And the command that a cycle gives lists what counts for it."""
+    foreign = [row(n, label=1, at=NOW + n, cloud_model="other-cloud") for n in range(80, 100)]
+    here.write(*foreign)
+    for n in (*range(10), *range(80, 100)):
+        here.store.label("cam-1" if n >= 80 else f"cam-{n % 4}", sample_of(n), 1, "ada", NOW)
+    settings = LoopSettings.model_validate({"model": MODEL, "teacher": "tiny-cloud"})
+    spec = data_spec(settings, None, None).model_copy(update={"holdout_share": 0.5})
+    command = c.Count(spec=spec, teacher="tiny-cloud")
+    everything = asyncio.run(hand(here).counted(command)).people
+    assert everything != e.Paired()
+    assert asyncio.run(hand(here, 10).counted(command)).people == everything
+    assert "--cloud-model tiny-cloud" in unlabelled(command)

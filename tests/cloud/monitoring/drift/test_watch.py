@@ -388,6 +388,60 @@ def test_the_fleet_is_named_where_most_groups_fall_silent_until_they_speak():
     assert field.on() == {("stale", "group", "nice")}
 
 
+def rolled_out(field, version, groups=None):
+    """Those that speak swap; who is dead stays behind."""
+    field.watch.know(reference(version))
+    for group in groups or field.devices:
+        swapped(field, group, version)
+
+
+def test_dead_devices_that_a_rollout_leaves_behind_are_as_few_of_their_groups_as_before():
+    field = Field({"lyon": 20, "nice": 20})
+    field.turns(10)
+    for devices in field.devices.values():
+        devices.pop()
+    assert field.turns(20) == []
+    rolled_out(field, "2.0.0")
+    assert field.turns(20) == []
+
+
+def test_devices_that_fall_silent_are_counted_over_all_versions_that_their_group_runs():
+    field = Field({"lyon": 10})
+    field.turns(10)
+    field.watch.know(reference("2.0.0"))
+    for one in field.devices["lyon"][:5]:
+        one.swaps("2.0.0")
+    field.turns(10)
+    del field.devices["lyon"][4:6]  # one of each
+    alarms = opened(field.turns(20))
+    assert [(one.kind, one.cause, one.devices_count) for one in alarms] == [
+        (Kind.STALE, Cause.UNKNOWN, 1)
+    ] * 2
+
+
+def test_the_fleet_is_not_silent_by_what_a_rollout_leaves_behind():
+    field = Field(dict.fromkeys(("lyon", "nice", "paris", "metz", "brest"), 4))
+    field.turns(10)
+    for group in ("lyon", "nice"):
+        field.devices[group].pop()
+    field.turns(20)
+    rolled_out(field, "2.0.0")
+    field.turns(20)
+    assert field.on() == {("stale", "group", "lyon"), ("stale", "group", "nice")}
+
+
+def test_the_fleet_is_silent_whatever_version_its_groups_run():
+    field = Field(dict.fromkeys(("lyon", "nice", "paris", "metz"), 4))
+    field.turns(10)
+    rolled_out(field, "2.0.0", ("lyon", "nice"))
+    field.turns(10)
+    for devices in field.devices.values():
+        devices.clear()
+    field.turns(20)
+    fleets = [scope.version for _, scope in field.watch.board.alarms if scope.kind == "fleet"]
+    assert sorted(fleets) == ["1.0.0", "2.0.0"]
+
+
 def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     field = Field({"lyon": 6})
     field.watch.know(reference(expected=0.93))

@@ -222,9 +222,11 @@ class Watch:
         return estimate(total, reference.expected_accuracy)
 
     def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
+        """As an alarm closes: one look at few samples would miss what drifts."""
+        group.calm[kind] = group.calm[kind] + 1 if reading.is_gone else 0
         if reading.is_over:
             group.found.drifts.add(kind)
-        elif reading.is_gone:
+        elif group.calm[kind] >= self._settings.looks_to_close:
             group.found.drifts.discard(kind)
             group.found.at_peace.add(kind)
 

@@ -126,6 +126,95 @@ def test_devices_that_were_named_one_by_one_are_named_as_a_group_once_it_is():
     ]
 
 
+def covered(field, group):
+    for one in field.devices[group]:
+        one.sees(0, missing=40)
+
+
+@pytest.mark.parametrize("group", ["lyon", "the fleet"])
+def test_lenses_that_are_covered_do_not_say_that_drift_is_over(group):
+    field = Field(SITES)
+    groups = SITES if group == "the fleet" else (group,)
+    field.turns(10)
+    field.turns(10, shifts=dict.fromkeys(groups, FAR))
+    on = field.on()
+    assert ("input", "fleet", "fleet") in on or group != "the fleet"
+    for _ in range(20):
+        for one in groups:
+            covered(field, one)
+        field.turn(0)
+    assert on < field.on()
+    assert ("missing", "group", "lyon") in field.on()
+
+
+@pytest.mark.parametrize("kind", ["input", "answer", "missing"])
+def test_sketches_of_another_schema_do_not_say_that_it_is_over(kind):
+    field = Field({"lyon": 6})
+    field.turns(10)
+    for _ in range(6):
+        for one in field.devices["lyon"]:
+            one.sees(40, FAR * (kind == "input"), 0.2 if kind == "answer" else 1.0,
+                     missing=10 * (kind == "missing"))  # fmt: skip
+        field.turn(0)
+    assert field.on() == {(kind, "group", "lyon")}
+    for _ in range(20):
+        field.now += 30
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            field.watch.feed(one.name, "lyon", one.report(hash_="0" * 16), field.now)
+        assert field.watch.look(field.now) == []
+
+
+def test_a_version_of_which_nothing_could_be_watched_was_not_at_peace():
+    field = Field({"lyon": 6})
+    field.watch.know(without("m", "0.9.0"))
+    swapped(field, "lyon", "0.9.0")
+    field.turns(10, shifts={"lyon": FAR})
+    swapped(field, "lyon", "1.0.0")
+    (alarm,) = opened(field.turns(10, shifts={"lyon": FAR}))
+    assert alarm.cause is Cause.SCENE
+
+
+def looks(field, turns, looked, shift=0.0):
+    """At so many inputs of ten."""
+    changes = []
+    for _ in range(turns):
+        for one in field.devices["lyon"]:
+            one.sees(10, shift, looks=looked)
+        changes += field.turn(0)
+    return changes
+
+
+def test_devices_that_look_at_a_quarter_of_their_inputs_say_that_it_is_over():
+    field = Field({"lyon": 12})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    for turn in range(24):
+        looks(field, 1, 3 if turn % 2 else 2)
+    assert field.on() == set()
+
+
+def test_devices_that_hardly_look_say_nothing():
+    field = Field({"lyon": 6})
+    looks(field, 30, 1)
+    (found,) = field.watch.tracks.found().values()
+    assert Kind.INPUT not in found.at_peace
+    assert Kind.ANSWER in found.at_peace
+    field.turns(6, shifts={"lyon": FAR})
+    assert field.on() == {("input", "group", "lyon")}
+    looks(field, 30, 1)
+    assert field.on() == {("input", "group", "lyon")}
+
+
+def test_one_look_does_not_say_that_a_group_is_at_peace():
+    field = Field({"lyon": 6})
+    field.turn(60)
+    (found,) = field.watch.tracks.found().values()
+    assert not found.at_peace
+    field.turns(3, 60)
+    assert found.at_peace == {Kind.INPUT, Kind.ANSWER, Kind.MISSING}
+
+
 @pytest.mark.parametrize("devices", [3, 4, 6])
 def test_one_device_that_drifts_still_keeps_up_no_group_s_alarm_and_is_named_itself(devices):
     field = Field({"lyon": devices})

@@ -81,12 +81,10 @@ class Tracks:
         track = self.devices.pop(device, None)
         self.other_schema.pop(device, None)
         if track is not None and (group := self.groups.get((track.group, track.of))) is not None:
-            group.devices -= 1
-            group.window.forget(device)
-            group.audits.forget(device)
+            self._leave(group, device)
 
     def move(self, device: str, group: str) -> None:
-        """It is in this group from now on; what it said before was said in the other."""
+        """It is in this group from now on; what it said before speaks for neither."""
         track = self.devices.get(device)
         if track is not None and track.group != group:
             self._place(track, group, track.of)
@@ -174,10 +172,15 @@ class Tracks:
             return False
         old = self.groups.get((track.group, track.of))
         if old is not None:
-            old.devices -= 1
+            self._leave(old, track.name)
         new.devices += 1
         track.group, track.of = group, of
         return True
+
+    def _leave(self, group: GroupTrack, device: str) -> None:
+        group.devices -= 1
+        group.window.forget(device)
+        group.audits.forget(device)
 
     def _group(self, group: str, of: Of) -> GroupTrack | None:
         found = self.groups.get((group, of))

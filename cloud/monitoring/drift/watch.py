@@ -237,7 +237,7 @@ class Watch:
                 len(members.that_drift(kind)), members.count,
                 was_clean=kind in group.found.at_peace,
                 other_is_clean=self._other_is_clean(group, kind),
-                stands=group.devices > 1, together=kind in members.together,
+                together=kind in members.together,
             )
         )  # fmt: skip
 

@@ -796,6 +796,42 @@ def test_a_device_that_moves_counts_where_it_is():
     assert counts == {"lyon": 2, "nice": 4}
 
 
+def moves(field, device):
+    field.watch.move(device.name, "quarantine")
+    field.devices["quarantine"] = [device]
+
+
+def is_moved_by_its_report(field, device):
+    field.watch.feed(device.name, "quarantine", device.report(), field.now)
+    field.devices["quarantine"] = [device]
+
+
+def swaps_first(field, device):
+    field.watch.know(reference("2.0.0"))
+    device.swaps("2.0.0")
+    field.devices["lyon"].append(device)
+
+
+@pytest.mark.parametrize("goes", [moves, is_moved_by_its_report, swaps_first])
+def test_a_broken_device_that_goes_does_not_speak_for_those_it_leaves(goes):
+    field = Field({"lyon": 2})
+    for _ in range(10):
+        field.devices["lyon"][0].is_audited(0.1, 40, 4, 4)
+        field.turn(shifts={"lyon-0": FAR})
+    assert field.on() == {("input", "device", "lyon-0")}
+    device = field.devices["lyon"].pop(0)
+    goes(field, device)
+    alarms = opened(field.turns(10, 10, shifts={"lyon-0": FAR}))
+    (left,) = (
+        one for (name, of), one in field.watch.tracks.groups.items()
+        if (name, of[1]) == ("lyon", "1.0.0")
+    )  # fmt: skip
+    assert left.window.parts(1).devices == ("lyon-1",)
+    assert not left.audits.total().audits
+    assert [one for one in alarms if one.scope.kind == "fleet"] == []
+    assert [one for one in alarms if (one.scope.name, one.scope.version) == ("lyon", "1.0.0")] == []
+
+
 def test_pages_of_scopes_have_each_once():
     field = Field(SITES)
     field.turns(5)

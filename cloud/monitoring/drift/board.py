@@ -1,6 +1,6 @@
 """Which alarms are on: opened, closed, and closed where another one has taken them over. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from cloud.monitoring.drift import alarms, opened
@@ -41,6 +41,12 @@ class Board:
     def watches_device(self, track: DeviceTrack) -> bool:
         """Anything of it."""
         return track.name in self._watched
+
+    def devices(self, of: Of) -> Iterator[tuple[str, Kind, bool]]:
+        """Those about which there is something, in what kind, and whether its alarm is on."""
+        for (kind, scope), gauge in self._gauges.items():
+            if scope.kind == "device" and (scope.model, scope.version) == of:
+                yield scope.name, kind, gauge.is_on
 
     def watches_group(self, track: GroupTrack) -> bool:
         """An alarm of its windows is on."""

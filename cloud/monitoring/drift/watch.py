@@ -167,13 +167,29 @@ class Watch:
         found = list(evidence.of_devices(
             reference, changed, self._settings, len(self.tracks.devices), self.board.watches_device
         ))  # fmt: skip
-        alike = Counter(
-            (track.group, kind) for track, seen in found for kind in KINDS
-            if seen.readings[kind].is_over
-        )  # fmt: skip
+        alike = self._alike(of, {track.name for track in changed}, found)
         for track, seen in found:
             for kind in KINDS:
                 self._judge_device(track, kind, seen, alike[track.group, kind], now, changes)
+
+    def _alike(
+        self, of: Of, looked_at: set[str], found: list[tuple[DeviceTrack, Evidence]]
+    ) -> Counter[tuple[str, Kind]]:
+        """Devices of each group that drift in each way, by this look or by their last one: most have
+        not reported since the look before.
+        """
+        drifting = {
+            (track.name, kind) for track, seen in found for kind in KINDS
+            if seen.readings[kind].is_over
+        }  # fmt: skip
+        drifting |= {
+            (name, kind) for name, kind, is_on in self.board.devices(of)
+            if is_on or name not in looked_at
+        }  # fmt: skip
+        return Counter(
+            (group, kind) for name, kind in drifting
+            if (group := self.board.group_of(name)) is not None
+        )  # fmt: skip
 
     def _judge_device(
         self, track: DeviceTrack, kind: Kind, seen: Evidence, alike: int, now: float,

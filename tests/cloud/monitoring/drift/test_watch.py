@@ -84,6 +84,42 @@ def test_a_device_alone_is_named_alone_and_its_sensor_suspected():
     assert alarm.command.startswith("hybridge device quarantine lyon-2 ")
 
 
+def in_turns(field, count, halves, shifts):
+    """Devices report each half minute, and looks come twice in it: each half has its own."""
+    changes = []
+    for _ in range(count):
+        for half in halves:
+            field.now += 15
+            for one in half:
+                one.sees(40, shifts.get(one.name, 0.0))
+                field.watch.feed(one.name, "lyon", one.report(), field.now)
+            changes += field.watch.look(field.now)
+    return changes
+
+
+@pytest.mark.parametrize("shift", [FAR, 0.9])
+def test_whether_a_device_is_alone_does_not_hang_on_when_it_reports(shift):
+    field = Field({"lyon": 10})
+    field.turns(10)
+    every = field.devices["lyon"]
+    halves = every[:5], every[5:]
+    in_turns(field, 10, halves, {"lyon-0": shift})
+    assert [one.cause for one in field.watch.board.alarms.values()] == [Cause.SENSOR]
+    (alarm,) = opened(in_turns(field, 10, halves, {"lyon-0": shift, "lyon-9": shift}))
+    assert (alarm.scope.name, alarm.cause) == ("lyon-9", Cause.UNKNOWN)
+
+
+def test_two_that_are_about_to_be_named_in_different_looks_are_not_alone():
+    field = Field({"lyon": 10}, DriftSettings(overwhelming=100.0))
+    field.turns(10)
+    every = field.devices["lyon"]
+    shifts = {"lyon-0": FAR, "lyon-9": FAR}
+    alarms = opened(in_turns(field, 10, (every[:5], every[5:]), shifts))
+    assert [(one.scope.name, one.cause) for one in alarms] == [
+        ("lyon-0", Cause.UNKNOWN), ("lyon-9", Cause.UNKNOWN)
+    ]  # fmt: skip
+
+
 def test_the_fleet_is_named_where_most_groups_drift():
     field = Field(SITES)
     field.turns(10)

@@ -94,6 +94,9 @@ class Board:
             self._subsume(alarm, now, changes)
         if turn is Turn.CLOSES:
             self.close(key, "it is as before", now, changes)
+            if scope.kind == "group" and kind in KINDS:
+                # its devices' windows are longer, and hold what is over
+                self._tracks.begin_devices_anew((scope.model, scope.version), scope.name)
         elif gauge != Gauge():
             self._gauges[key] = gauge
         else:
@@ -103,11 +106,8 @@ class Board:
         self._gauges.pop(key, None)
         if (alarm := self.alarms.pop(key, None)) is not None:
             changes.append(opened.closed(alarm, why, now))
-            if key[1].kind == "group":  # its devices' windows are longer, and hold what is over
-                of = (key[1].model, key[1].version)
-                if key[0] is Kind.STALE:
-                    self.unheard.closed((key[1].name, of))
-                self._tracks.begin_devices_anew(of, key[1].name)
+            if key[0] is Kind.STALE and key[1].kind == "group":
+                self.unheard.closed((key[1].name, (key[1].model, key[1].version)))
 
     def _subsume(self, alarm: Alarm, now: float, changes: list[Change]) -> None:
         """What has become a part of another alarm is not one by itself any more."""

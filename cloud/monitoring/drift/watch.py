@@ -21,7 +21,7 @@ from cloud.monitoring.drift.alarms import Reading, spent
 from cloud.monitoring.drift.board import FLEET, Board, Change, scope_of
 from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.cause import Circumstances
-from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
+from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.monitoring.drift.evidence import Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
@@ -215,27 +215,38 @@ class Watch:
         z = -NormalDist().inv_cdf(spent(self._settings, len(self.tracks.groups), 1))
         for group in moved:
             group.is_audited = False
-            total = group.audits.total()
-            shown = self._accuracy(total, reference)
-            reading = self._accuracy_reading(total, reference, z)
+            scope = scope_of("group", group.name, group.of)
+            shown = estimate(group.audits.total(), reference.expected_accuracy)
+            reading = self._accuracy_reading(group, scope, reference, z)
             if shown is None or reading is None:
                 continue
             self._remember(group, Kind.ACCURACY, reading)
             cause = self._accuracy_cause(group) if reading.is_over else Cause.UNKNOWN
-            scope = scope_of("group", group.name, group.of)
             make = partial(opened.by_audits, scope, cause, shown, now)
             self.board.step(Kind.ACCURACY, scope, reading, make, now, changes)
 
-    def _accuracy_reading(self, total: Strata, reference: Reference, z: float) -> Reading | None:
+    def _accuracy_reading(
+        self, group: GroupTrack, scope: Scope, reference: Reference, z: float
+    ) -> Reading | None:
+        """Of several devices, what stands without any one of them: as their windows."""
+        whole = self._reading_of(group.audits.total(), reference, z)
+        if whole is None or group.speaking <= 1:
+            return whole
+        if not whole.is_over and not self.board.watches(Kind.ACCURACY, scope):
+            return whole
+        rest = [self._reading_of(one, reference, z) for one in group.audits.without_each()]
+        return Reading(
+            is_over=all(one is not None and one.is_over for one in rest),
+            is_gone=whole.is_gone or any(one is not None and one.is_gone for one in rest),
+        )
+
+    def _reading_of(self, total: Strata, reference: Reference, z: float) -> Reading | None:
         promised, settings = reference.expected_accuracy, self._settings
         found = estimate(total, promised, z)
         if found is None or promised is None or found.audits < settings.audits_min:
             return None
         least = promised - settings.accuracy_margin
         return Reading(found.high < least, False, found.estimate >= least)
-
-    def _accuracy(self, total: Strata, reference: Reference) -> Accuracy | None:
-        return estimate(total, reference.expected_accuracy)
 
     def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
         """As an alarm closes: one look at few samples would miss what drifts."""

@@ -579,6 +579,45 @@ def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     assert (kind, name) == ("accuracy", "lyon")
 
 
+def audited(field, turns, wrong):
+    """`wrong`: devices of which each audit disagrees."""
+    for _ in range(turns):
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            one.is_audited(0.1, 40, 4, 4 if one.name in wrong else 0)
+        field.turn(0)
+
+
+@pytest.mark.parametrize("devices", [2, 4, 6])
+def test_one_device_whose_answers_are_all_wrong_is_not_its_group(devices):
+    field = Field({"lyon": devices})
+    field.watch.know(reference(expected=0.93))
+    audited(field, 10, {})
+    audited(field, 40, {"lyon-0"})
+    assert field.on() == set()
+
+
+def test_one_device_that_alone_was_audited_of_several_is_not_its_group():
+    field = Field({"lyon": 2})
+    field.watch.know(reference(expected=0.93))
+    for _ in range(20):
+        for one in field.devices["lyon"]:
+            one.sees(40)
+        field.devices["lyon"][0].is_audited(0.1, 40, 4, 4)
+        field.turn(0)
+    assert field.on() == set()
+
+
+@pytest.mark.parametrize(("devices", "is_on"), [(1, True), (2, False), (4, False)])
+def test_one_device_whose_answers_are_wrong_still_keeps_up_no_group_s_alarm(devices, is_on):
+    field = Field({"lyon": devices})
+    field.watch.know(reference(expected=0.93))
+    audited(field, 40, {f"lyon-{at}" for at in range(devices)})
+    assert field.on() == {("accuracy", "group", "lyon")}
+    audited(field, 200, {"lyon-0"})
+    assert (field.on() == {("accuracy", "group", "lyon")}) is is_on
+
+
 def test_accuracy_is_that_of_the_devices_that_speak():
     field = Field({"lyon": 20})
     field.watch.know(reference(expected=0.93))

@@ -56,6 +56,7 @@ class GroupTrack:
     silent: int = 0
     """Of them, at the last look."""
     heard_at: float = 0.0
+    """When a device that runs the version was, be it that it said nothing new."""
     is_changed: bool = False
     is_audited: bool = False
     """There are new audits since the last look."""

@@ -73,8 +73,10 @@ class Tracks:
         track.meter, counted = count(track.meter, telemetry, reference, now)
         self._doubt(device, counted)
         track.heard_at, track.interval_s = now, telemetry.interval_s
+        group_track = self.groups[track.group, track.of]
+        group_track.heard_at = now
         if counted.increment is not None:
-            self._add(track, counted.increment, now)
+            self._add(track, group_track, counted.increment)
 
     def forget(self, device: str) -> None:
         """It has left the fleet."""
@@ -174,6 +176,7 @@ class Tracks:
         if old is not None:
             self._leave(old, track.name)
         new.devices += 1
+        new.heard_at = max(new.heard_at, track.heard_at)
         track.group, track.of = group, of
         return True
 
@@ -202,8 +205,7 @@ class Tracks:
         del self.groups[min(empty)[1]]
         return True
 
-    def _add(self, track: DeviceTrack, new: Increment, now: float) -> None:
-        group = self.groups[track.group, track.of]
+    def _add(self, track: DeviceTrack, group: GroupTrack, new: Increment) -> None:
         if new.samples:
             row = fitting(new.row, _ONCE_MAX * self._settings.window_samples)
             least = self._settings.window_samples
@@ -213,7 +215,6 @@ class Tracks:
         if new.audits or new.escalated_answered:
             group.audits.add(track.name, new, group.speaking)
             group.is_audited = True
-        group.heard_at = now
 
     def _doubt(self, device: str, counted: Counted) -> None:
         for doubt in counted.doubts:

@@ -793,6 +793,36 @@ def test_what_a_group_was_at_peace_with_outlives_a_restart_when_nobody_runs_it_a
     assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.MODEL)
 
 
+@pytest.mark.parametrize("uptime_s", [1.0, 5000.0])
+def test_what_a_group_was_at_peace_with_outlives_a_restart_before_a_rollout(uptime_s):
+    field = Field({"lyon": 6})
+    field.now = 1.7e9
+    field.turns(10)
+    restarted(field)
+    field.watch.know(reference("2.0.0"))
+    field.now += 30
+    for one in field.devices["lyon"]:
+        one.sees(40)
+        field.watch.feed(one.name, "lyon", one.report(uptime_s=uptime_s), field.now)
+    field.watch.look(field.now)
+    swapped(field, "lyon", "2.0.0")
+    (alarm,) = opened(field.turns(20, 10, sure={"lyon": 0.2}))
+    assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.MODEL)
+
+
+def test_what_an_idle_group_was_at_peace_with_is_not_forgotten():
+    field = Field({"lyon": 6})
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    settings = DriftSettings()
+    for _ in range(9):
+        field.now += settings.forget_s / 8
+        field.turn(0)
+    swapped(field, "lyon", "2.0.0")
+    (alarm,) = opened(field.turns(20, 10, sure={"lyon": 0.2}))
+    assert (alarm.kind, alarm.cause) == (Kind.ANSWER, Cause.MODEL)
+
+
 def test_that_a_group_drifted_with_another_version_outlives_a_restart():
     field = Field(SITES)
     field.turns(10)

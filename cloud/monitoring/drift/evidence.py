@@ -127,32 +127,33 @@ def of_groups(
 def of_fleet(
     reference: Reference, groups: Sequence[tuple[GroupTrack, Evidence]], settings: DriftSettings
 ) -> Evidence | None:
-    """None: with fewer than two groups its group is named."""
-    if len(groups) < 2:
-        return None
+    """Of the groups that speak. None: with fewer than two groups its group is named; where one alone
+    of several speaks it opens nothing, and says whether it is gone.
+    """
     least = float(settings.window_samples)
+    spoken = [(track, seen) for track, seen in groups if track.silent < track.devices]
     rows = []
-    for track, _ in groups:
+    for track, _ in spoken:
         if not len(track.window):
             continue  # its devices have left
         total = track.window.parts(track.speaking).total
         weight = float(weights(total[None])[0])
         rows.append(total * min(1.0, least / max(weight, 1.0)))
-    if not rows:
+    if len(groups) < 2 or not rows:
         return None
     window = _looked_at(reference, np.sum(rows, axis=0))
-    seen = _evidence(_held(reference, settings, 1), window, window)
+    seen = _evidence(_held(reference, settings, 1), window, window if len(spoken) > 1 else None)
     readings, drifting = dict(seen.readings), dict[Kind, tuple[str, ...]]()
+    most = settings.drifting_share * len(spoken)
     for kind in KINDS:
-        of_kind = [track.name for track, one in groups if one.readings[kind].is_over]
-        unclear = sum(one.readings[kind].is_over or kind not in one.known for _, one in groups)
-        most = settings.drifting_share * len(groups)
+        of_kind = [track.name for track, one in spoken if one.readings[kind].is_over]
+        unclear = sum(one.readings[kind].is_over or kind not in one.known for _, one in spoken)
         if readings[kind].is_over and len(of_kind) > most:
             drifting[kind] = tuple(sorted(of_kind))
         else:
             readings[kind] = Reading(is_gone=unclear <= most)
-    samples = sum(one.samples for _, one in groups)
-    return replace(seen, samples=samples, readings=readings, members=Members(len(groups), drifting))
+    samples = sum(one.samples for _, one in spoken)
+    return replace(seen, samples=samples, readings=readings, members=Members(len(spoken), drifting))
 
 
 def figures(reference: Reference, row: Floats) -> tuple[FeatureDrift, ...]:

@@ -131,6 +131,31 @@ def test_the_fleet_is_named_where_most_groups_drift():
     assert ("input", "fleet", "fleet") not in field.on()
 
 
+@pytest.mark.parametrize(("groups", "dead"), [(3, 2), (5, 3)])
+def test_what_dead_groups_said_keeps_up_no_alarm_of_a_fleet_that_speaks(groups, dead):
+    field = Field({f"g{at}": 4 for at in range(groups)})
+    drift = dict.fromkeys(field.devices, FAR)
+    field.turns(10)
+    field.turns(10, shifts=drift)
+    for at in range(dead):
+        field.devices.pop(f"g{at}")
+    field.turns(20, shifts=drift)
+    assert ("input", "fleet", "fleet") in field.on()
+    field.turns(20)
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
+def test_the_one_group_that_speaks_is_no_fleet():
+    field = Field(SITES)
+    field.turns(10)
+    for group in ("nice", "paris"):
+        field.devices.pop(group)
+    field.turns(20)
+    field.turns(20, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
 def test_answers_alone_are_an_alarm_of_answers():
     field = Field(SITES)
     field.turns(10)

@@ -87,6 +87,7 @@ class Watch:
         alarms = [alarm.model_dump(mode="json") for alarm in self.board.alarms.values()]
         return json.dumps({
             "alarms": alarms,
+            "unheard_s": self.board.unheard_s,
             "peace": [[at, *of, sorted(one.at_peace)] for (at, of), one in found.items()],
             "drifts": [[at, *of, sorted(one.drifts)] for (at, of), one in found.items()],
         })  # fmt: skip
@@ -96,7 +97,9 @@ class Watch:
         """Raises `ValueError` for what is no record."""
         watch = cls(settings)
         found = json.loads(record)
-        watch.board.restore(Alarm.model_validate(one) for one in found["alarms"])
+        watch.board.restore(
+            (Alarm.model_validate(one) for one in found["alarms"]), found.get("unheard_s", {})
+        )
         drifts = {(at, *of): kinds for at, *of, kinds in found.get("drifts", ())}
         for at, model, version, kinds in found["peace"][-settings.groups_max :]:
             watch.tracks.before[at, (model, version)] = Found(

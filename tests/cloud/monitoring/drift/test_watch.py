@@ -761,6 +761,39 @@ def test_after_a_restart_silent_devices_are_forgotten_as_without_one():
     assert field.on() == set()
 
 
+@pytest.mark.parametrize("scope", ["a group", "the fleet", "a device"])
+def test_an_alarm_of_which_nothing_is_heard_closes_however_often_the_process_restarts(scope):
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    shifts = {"a group": {"lyon": FAR}, "a device": {"lyon-0": FAR},
+              "the fleet": {"lyon": FAR, "nice": FAR}}[scope]  # fmt: skip
+    field.turns(8, shifts=shifts)
+    assert field.on()
+    week = DriftSettings().forget_s
+    closed = []
+    for _ in range(5):
+        restarted(field)
+        field.watch.board.replace(list(field.watch.board.alarms.values()))  # as the store has them
+        for _ in range(3):
+            assert field.on() or closed
+            closed += field.watch.look(field.now)
+            field.now += week / 8
+    assert {one.why for one in closed} == {"nothing was heard of it any more"}
+    assert field.on() == set()
+
+
+def test_a_process_that_was_down_for_long_closes_no_alarm_by_that():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    field.turns(8, shifts={"lyon": FAR})
+    field.watch.look(field.now)
+    restarted(field)
+    field.now += 2 * DriftSettings().forget_s
+    assert field.watch.look(field.now) == []
+    assert field.turns(4, shifts={"lyon": FAR}) == []
+    assert field.on() == {("input", "group", "lyon")}
+
+
 def test_after_a_restart_silent_groups_are_silent_still_for_the_fleet():
     field = Field({"lyon": 4, "nice": 4, "paris": 4})
     field.turns(10)

@@ -99,10 +99,12 @@ class Board:
         key = (kind, scope)
         if kind is Kind.ANSWER and (Kind.INPUT, scope) in self.alarms:
             reading = Reading(is_gone=reading.is_gone)  # it follows from that
-        gauge, turn = alarms.step(self._gauges.get(key, Gauge()), reading, self._settings)
+        before, most = self._gauges.get(key, Gauge()), self._settings.looks_to_open
+        gauge, turn = alarms.step(before, reading, self._settings)
         if turn is Turn.OPENS:
             if len(self.alarms) >= self._settings.alarms_max:
-                self.not_opened += 1
+                self.not_opened += before.over < most  # once, however often it is found again
+                self._gauges[key] = Gauge(over=most)
                 return
             alarm = self.alarms[key] = make()
             self._gauges[key] = gauge

@@ -60,16 +60,18 @@ class Tracks:
             self._heard(device, telemetry, now)
             return
         track = self.devices.get(device)
-        if track is not None and track.meter is not None:
-            if not is_newer(track.meter, telemetry, now):
-                self.doubts[Doubt.OLD] += 1
-                return
-            if track.of != of:
-                track.meter.started = -1  # nothing of one version is taken from another's counts
+        meter = None if track is None else track.meter
+        if meter is not None and not is_newer(meter, telemetry, now):
+            self.doubts[Doubt.OLD] += 1
+            return
+        swaps = track is not None and track.of != of
         track = self._placed(device, group, of, reference, now)
         if track is None:
             self.doubts["no_room"] += 1
+            self._heard(device, telemetry, now)
             return
+        if swaps and meter is not None:
+            meter.started = -1  # nothing of one version is taken from another's counts
         track.meter, counted = count(track.meter, telemetry, reference, now)
         self._doubt(device, counted)
         track.heard_at, track.interval_s = now, telemetry.interval_s

@@ -7,7 +7,7 @@ import pytest
 
 from cloud.monitoring.drift.documents import Cause, Kind
 from cloud.monitoring.drift.opened import Closed, Opened
-from cloud.monitoring.drift.reference import without
+from cloud.monitoring.drift.reference import SAMPLES, without
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.states import page
 from cloud.monitoring.drift.watch import Watch
@@ -930,6 +930,39 @@ def test_there_is_room_for_so_many_alarms_devices_and_groups():
     field.turns(10, shifts={"lyon": FAR, "nice": FAR})
     assert len(field.on()) == 1
     assert field.watch.board.not_opened > 0
+
+
+def test_an_alarm_without_room_is_counted_once_and_opens_when_there_is_room():
+    field = Field({"lyon": 4, "nice": 4}, DriftSettings(alarms_max=1))
+    field.turns(10)
+    field.turns(5, shifts={"lyon": FAR})
+    field.turns(20, shifts={"lyon": FAR, "nice": FAR})
+    assert field.on() == {("input", "group", "lyon")}
+    assert field.watch.board.not_opened == 2  # that of nice, and the fleet's
+    changes = field.turns(20, shifts={"nice": FAR})
+    assert ("input", "group", "nice") in field.on()
+    assert len(opened(changes)) == 1
+    assert field.watch.board.not_opened == 2
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_device_for_whose_version_there_is_no_room_counts_nothing_twice_and_is_heard(returns):
+    field = Field({"lyon": 4}, DriftSettings(groups_max=1))
+    field.watch.know(reference("2.0.0"))
+    field.turns(3)
+    device = field.watch.tracks.devices["lyon-0"]
+    lyon, before = field.devices["lyon"][0], int(device.window.total()[SAMPLES])
+    counts, samples = lyon.counts, lyon.samples
+    for _ in range(12):
+        lyon.swaps("2.0.0")
+        field.turn(0)
+    assert field.watch.tracks.doubts["no_room"] == 12
+    assert field.on() == set()
+    if returns:  # to the tally that it was counted by
+        lyon.version, lyon.started, lyon.counts = "1.0.0", 0, counts
+        lyon.samples = lyon.looked = samples
+        field.turn(0)
+    assert int(device.window.total()[SAMPLES]) == before
 
 
 def test_a_device_that_has_left_is_watched_no_more():

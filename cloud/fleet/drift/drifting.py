@@ -169,7 +169,7 @@ class Drifting:
         """The watch, from what the store has of the one before it."""
         if self._watch is not None:
             return self._watch
-        kept = self._keeping.kept(self._settings.alarms_max)
+        kept = self._keeping.kept()
         watch = Watch(self._settings)
         try:
             watch = Watch.from_record(self._settings, kept.record or '{"alarms":[],"peace":[]}')

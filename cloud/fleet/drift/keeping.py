@@ -25,15 +25,15 @@ class Kept:
 
     record: str | None
     alarms: tuple[Alarm, ...]
-    """Those that are on."""
+    """Those that are on, be they more than may open now."""
 
 
 class DriftKeeping(Part):
     """Synchronous and thread-safe, as `Fleet`. Raises `Unavailable` while the database is away."""
 
-    def kept(self, alarms_max: int) -> Kept:
+    def kept(self) -> Kept:
         def look(connection: Connection) -> Kept:
-            alarms = drift_rows.alarms(connection, is_on=True, after="", limit=alarms_max)
+            alarms = drift_rows.alarms(connection, is_on=True, after="", limit=None)
             return Kept(drift_rows.record(connection), tuple(alarms))
 
         return self._database.read(look)

@@ -27,7 +27,9 @@ def alarm(connection: Connection, alarm_id: str) -> Alarm | None:
     return None if text is None else Alarm.model_validate_json(text)
 
 
-def alarms(connection: Connection, is_on: bool | None, after: str, limit: int) -> list[Alarm]:
+def alarms(
+    connection: Connection, is_on: bool | None, after: str, limit: int | None
+) -> list[Alarm]:
     """The newest first, from the one after the alarm `after`; None: those that are over, too."""
     query = select(_A.document).order_by(_A.opened_at.desc(), _A.id).limit(limit)
     if is_on is not None:

@@ -8,7 +8,7 @@ Techniques, 1977, 5A.9). What was audited more often, since its window was novel
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -118,10 +118,29 @@ class AuditWindow:
             self._remove(number)
 
     def total(self) -> Strata:
-        """None has more than its part, nor more than a slice's part or the median device, whichever
-        is more; nor many times the samples of the others.
-        """
         found = Strata()
+        for one in self._parts():
+            found.merge(one)
+        return found
+
+    def without_each(self) -> Iterator[Strata]:
+        """The total without each device in turn."""
+        parts, before, after = self._parts(), Strata(), Strata()
+        rests: list[Strata] = []
+        for one in parts:
+            rests.append(Strata())
+            rests[-1].merge(before)
+            before.merge(one)
+        for rest, one in zip(reversed(rests), reversed(parts), strict=True):
+            rest.merge(after)
+            yield rest
+            after.merge(one)
+
+    def _parts(self) -> list[Strata]:
+        """Of each device. None has more than its part, nor more than a slice's part or the median
+        device, whichever is more; nor many times the samples of the others.
+        """
+        found: list[Strata] = []
         by_device = {
             device: [self._slices[number].strata for number in numbers]
             for device, numbers in self._by_device.items()
@@ -137,8 +156,9 @@ class AuditWindow:
             if len(samples) > 1 and own:
                 others = (every - own) / (len(samples) - 1)
                 share *= min(1.0, max(_TIMES * others, _SAMPLES_MIN) / own)
+            found.append(Strata())
             for one in slices:
-                found.merge(one, share)
+                found[-1].merge(one, share)
         return found
 
     def _newest(self, device: str, part: float) -> Strata:

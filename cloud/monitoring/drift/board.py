@@ -1,6 +1,7 @@
 """Which alarms are on: opened, closed, and closed where another one has taken them over. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from cloud.monitoring.drift import alarms, opened
@@ -33,6 +34,9 @@ class Board:
         """Devices that have a gauge."""
         self._left: set[str] = set()
         self._since: float | None = None
+        self._unheard_s: dict[Key, float] = {}
+        """For how long alarms that are on have had nobody who was heard, restarts not counted."""
+        self._tidied_at: float | None = None
 
     def watches(self, kind: Kind, scope: Scope) -> bool:
         """An alarm of it is on, or about to be."""
@@ -41,6 +45,12 @@ class Board:
     def watches_device(self, track: DeviceTrack) -> bool:
         """Anything of it."""
         return track.name in self._watched
+
+    def devices(self, of: Of) -> Iterator[tuple[str, Kind, bool]]:
+        """Those about which there is something, in what kind, and whether its alarm is on."""
+        for (kind, scope), gauge in self._gauges.items():
+            if scope.kind == "device" and (scope.model, scope.version) == of:
+                yield scope.name, kind, gauge.is_on
 
     def watches_group(self, track: GroupTrack) -> bool:
         """An alarm of its windows is on."""
@@ -60,7 +70,17 @@ class Board:
         self.unheard.clear()
         self.restore(alarms)
 
-    def restore(self, alarms: Iterable[Alarm]) -> None:
+    @property
+    def unheard_s(self) -> dict[str, float]:
+        """By id of those alarms of whose scope nothing is heard: for so long. `restore` takes it."""
+        return {
+            self.alarms[key].id: unheard for key, unheard in self._unheard_s.items()
+            if key in self.alarms and unheard > 0
+        }  # fmt: skip
+
+    def restore(
+        self, alarms: Iterable[Alarm], unheard_s: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
         """They are on since before: none of them opens twice."""
         every = list(alarms)
         self.unheard.restore(every)
@@ -68,6 +88,8 @@ class Board:
             self.alarms[alarm.kind, alarm.scope] = alarm
             self._gauges[alarm.kind, alarm.scope] = Gauge(is_on=True)
             self._watched.add(alarm.scope.name)
+            if alarm.id in unheard_s:
+                self._unheard_s[alarm.kind, alarm.scope] = unheard_s[alarm.id]
 
     def step(
         self, kind: Kind, scope: Scope, reading: Reading, make: Callable[[], Alarm], now: float,
@@ -77,10 +99,12 @@ class Board:
         key = (kind, scope)
         if kind is Kind.ANSWER and (Kind.INPUT, scope) in self.alarms:
             reading = Reading(is_gone=reading.is_gone)  # it follows from that
-        gauge, turn = alarms.step(self._gauges.get(key, Gauge()), reading, self._settings)
+        before, most = self._gauges.get(key, Gauge()), self._settings.looks_to_open
+        gauge, turn = alarms.step(before, reading, self._settings)
         if turn is Turn.OPENS:
             if len(self.alarms) >= self._settings.alarms_max:
-                self.not_opened += 1
+                self.not_opened += before.over < most  # once, however often it is found again
+                self._gauges[key] = Gauge(over=most)
                 return
             alarm = self.alarms[key] = make()
             self._gauges[key] = gauge
@@ -88,6 +112,9 @@ class Board:
             self._subsume(alarm, now, changes)
         if turn is Turn.CLOSES:
             self.close(key, "it is as before", now, changes)
+            if scope.kind == "group" and kind in KINDS:
+                # its devices' windows are longer, and hold what is over
+                self._tracks.begin_devices_anew((scope.model, scope.version), scope.name)
         elif gauge != Gauge():
             self._gauges[key] = gauge
         else:
@@ -97,11 +124,8 @@ class Board:
         self._gauges.pop(key, None)
         if (alarm := self.alarms.pop(key, None)) is not None:
             changes.append(opened.closed(alarm, why, now))
-            if key[1].kind == "group":  # its devices' windows are longer, and hold what is over
-                of = (key[1].model, key[1].version)
-                if key[0] is Kind.STALE:
-                    self.unheard.closed((key[1].name, of))
-                self._tracks.begin_devices_anew(of, key[1].name)
+            if key[0] is Kind.STALE and key[1].kind == "group":
+                self.unheard.closed((key[1].name, (key[1].model, key[1].version)))
 
     def _subsume(self, alarm: Alarm, now: float, changes: list[Change]) -> None:
         """What has become a part of another alarm is not one by itself any more."""
@@ -133,7 +157,10 @@ class Board:
     def tidy(self, now: float, changes: list[Change]) -> None:
         """Alarms of versions that a group or the fleet has left, and of devices and groups that are gone."""
         self._since = now if self._since is None else self._since
-        for key, alarm in list(self.alarms.items()):
+        passed = 0.0 if self._tidied_at is None else max(0.0, now - self._tidied_at)
+        self._tidied_at = now
+        unheard, self._unheard_s = self._unheard_s, {}
+        for key in list(self.alarms):
             scope = key[1]
             of = (scope.model, scope.version)
             group = self._tracks.groups.get((scope.name, of)) if scope.kind == "group" else None
@@ -150,10 +177,10 @@ class Board:
                 self.close(key, "it runs another version", now, changes)
             elif scope.name in self._left and scope.kind == "device":
                 self.close(key, "it has left the fleet", now, changes)
-            elif group is None and device is None and not groups and (
-                now - max(alarm.opened_at, self._since) > self._settings.forget_s
-            ):  # fmt: skip
-                self.close(key, "nothing was heard of it any more", now, changes)
+            elif group is None and device is None and not groups:
+                self._unheard_s[key] = unheard.get(key, 0.0) + passed
+                if self._unheard_s[key] > self._settings.forget_s:
+                    self.close(key, "nothing was heard of it any more", now, changes)
         self._left.clear()
         self.drop_idle()
         self._watched = {scope.name for _, scope in self._gauges if scope.kind == "device"}

@@ -26,8 +26,6 @@ class Circumstances:
     """The scope was looked at with this very version before, and did not drift."""
     other_is_clean: bool = False
     """With another version of the model, the scope does not drift, or did not when it was last seen."""
-    stands: bool = False
-    """It drifts without any one of its devices, too."""
     together: bool = False
     """It drifts without almost half of its devices, those that drift most, too."""
 
@@ -44,6 +42,4 @@ def of_many(at: Circumstances) -> Cause:
         return Cause.MODEL
     if at.together or (at.devices > 1 and 1 < at.drifting >= _TOGETHER * at.devices):
         return Cause.SCENE
-    if at.devices > 1 and at.drifting == 1 and not at.stands:
-        return Cause.SENSOR
     return Cause.UNKNOWN

@@ -2,8 +2,9 @@
 
 - Population stability index: the symmetric Kullback-Leibler divergence of binned distributions
   (Siddiqi, Credit Risk Scorecards, 2006). Under no drift it is on average (k - 1)(1/n + 1/m) for k
-  bins, n and m samples (Yurdakul, Statistical Properties of PSI, 2018): that is subtracted, so a
-  window of 200 and one of 20,000 are held to the same bound.
+  bins, n and m samples (Yurdakul, Statistical Properties of PSI, 2018), less what smoothing takes:
+  that is subtracted, so without drift windows of any size read nothing on average. Under drift a
+  small one reads less than there is: of 18 bins, 200 samples nine tenths of it, 50 two thirds.
 - Kolmogorov-Smirnov distance at the bins' edges.
 - The chance of it by a G-test of homogeneity with k - 1 degrees of freedom (Sokal, Rohlf, Biometry,
   2012, 17.4).
@@ -66,7 +67,8 @@ def _feature(feature: Feature, observed: Floats, found: Distances, place: int) -
     bins = observed.shape[1]
     n_safe = np.maximum(n, 1.0)
     p, q = _smoothed(feature, observed)
-    psi = ((q - p) * np.log(q / p)).sum(axis=1) - (bins - 1) * (1 / n_safe[:, 0] + 1 / m)
+    by_chance = (bins - 1) * (1 / n_safe + 1 / m) * (n / (n + 0.5 * bins)) ** 2
+    psi = ((q - p) * np.log(q / p)).sum(axis=1) - by_chance[:, 0]
     ks = np.abs(np.cumsum(observed / n_safe, axis=1) - np.cumsum(feature.expected / m)).max(axis=1)
     both = observed + feature.expected
     share = n / (n + m)

@@ -23,6 +23,11 @@ from cloud.monitoring.drift.window import Parts
 
 _AT_ONCE: Final = 2_000
 """Devices whose windows are looked at together: 100,000 at once would take 300 MB."""
+_KNOWN_SHARE: Final = 0.2
+"""Of a window's samples, so many must be counted before it says that there is no drift: devices look at
+one input in four while all is calm. Of 40 that drift at 1 one in a hundred looks like none, of 25 one in
+twelve.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +39,37 @@ class Evidence:
     features: tuple[FeatureDrift, ...]
     """Those that are over their bounds, the farthest first."""
     missing_share: float
+    known: frozenset[Kind] = frozenset()
+    """Kinds of which enough was counted to say that there is nothing."""
     members: Members = field(default_factory=Members)
     """For a group its devices, for the fleet its groups."""
 
     def features_of(self, kind: Kind) -> tuple[FeatureDrift, ...]:
         return tuple(one for one in self.features if kind_of(one.feature) is kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the windows of some scopes are held to."""
+
+    reference: Reference
+    settings: DriftSettings
+    alpha: float
+    """The chance that one test may have of being wrong."""
+    psi: Floats
+    """By feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """One, and how far each of its features is from the reference: arrays [features]."""
+
+    row: Floats
+    samples: Floats
+    psi: Floats
+    ks: Floats
+    g: Floats
+    freedom: Floats
 
 
 def of_devices(
@@ -48,32 +79,18 @@ def of_devices(
     """Of those with samples enough that drift, or that are `watched` already: of 100,000 devices few
     do. `scopes`: all devices that are looked at.
     """
+    held = _held(reference, settings, scopes, settings.device_times)
     for first in range(0, len(tracks), _AT_ONCE):
         chunk = tracks[first : first + _AT_ONCE]
-        yield from _of_devices(reference, chunk, settings, scopes, watched)
-
-
-def _of_devices(
-    reference: Reference, tracks: Sequence[DeviceTrack], settings: DriftSettings, scopes: int,
-    watched: Callable[[DeviceTrack], bool],
-) -> Iterator[tuple[DeviceTrack, Evidence]]:  # fmt: skip
-    rows = np.stack([one.window.total() for one in tracks]).astype(np.float64)
-    found = distances(reference, rows)
-    alpha, times = _alpha(reference, settings, scopes), settings.device_times
-    limits = np.asarray([times * bound(one.name, settings) for one in reference.features])
-    over = (found.psi >= limits).any(axis=1) if limits.size else np.zeros(len(rows), bool)
-    over |= rows[:, MISSING] >= settings.missing_share * np.maximum(rows[:, LOOKED], 1.0)
-    counted = weights(rows) >= settings.samples_min
-    for place in np.flatnonzero(counted).tolist():
-        track = tracks[place]
-        if over[place] or watched(track):
-            worst = found.psi[place], found.g[place]
-            yield (
-                track,
-                _evidence(
-                    reference, rows[place], found, place, settings, alpha, worst, times=times
-                ),
-            )
+        rows = np.stack([one.window.total() for one in chunk]).astype(np.float64)
+        found = distances(reference, rows)
+        over = (found.psi >= held.psi).any(axis=1)
+        over |= rows[:, MISSING] >= settings.missing_share * np.maximum(rows[:, LOOKED], 1.0)
+        for place in np.flatnonzero(weights(rows) >= settings.samples_min).tolist():
+            track = chunk[place]
+            if over[place] or watched(track):
+                window = _window(rows[place], found, place)
+                yield track, _evidence(held, window, window)
 
 
 def of_groups(
@@ -81,174 +98,188 @@ def of_groups(
     watched: Callable[[GroupTrack], bool],
 ) -> list[Evidence | None]:  # fmt: skip
     """None: too few samples. `watched`: those that may be found to drift no more."""
+    held = _held(reference, settings, scopes)
     parts = [one.window.parts(one.speaking) for one in tracks]
     rows = np.stack([
         one.total if one.devices else np.zeros(reference.width) for one in parts
     ])  # fmt: skip
     found = distances(reference, rows)
-    alpha = _alpha(reference, settings, scopes)
     counted = weights(rows) >= settings.samples_min
     result: list[Evidence | None] = []
     for place, (track, part) in enumerate(zip(tracks, parts, strict=True)):
         if not counted[place]:
             result.append(None)
             continue
-        worst = found.psi[place], found.g[place]
-        row = rest = rows[place]
-        psi, times = found.psi[place], settings.gone_share if watched(track) else 1.0
-        if track.devices > 1 and _suspicious(reference, psi, row, settings, times):
-            worst, row = _without_one(reference, part, row)
-            if len(part.devices) > 1:
-                psi, rest = worst[0], row
-        seen = _evidence(
-            reference, row, found, place, settings, alpha, worst, rows[place], (psi, rest)
-        )
-        result.append(_with_members(reference, seen, part, settings))
+        window = _window(rows[place], found, place)
+        rest: _Window | None = window
+        if track.devices > 1 and _is_worth_it(held, window, watched(track)):
+            rest = _without_any_one(reference, part, window)
+        seen = _evidence(held, window, rest)
+        over = {
+            kind: {one.feature for one in seen.features_of(kind)}
+            for kind, reading in seen.readings.items() if reading.is_over
+        }  # fmt: skip
+        drifting = members.of_group(reference, part, over, settings)
+        result.append(replace(seen, samples=part.samples, members=drifting))
     return result
 
 
 def of_fleet(
     reference: Reference, groups: Sequence[tuple[GroupTrack, Evidence]], settings: DriftSettings
 ) -> Evidence | None:
-    """None: with fewer than two groups its group is named."""
-    if len(groups) < 2:
-        return None
+    """Of the groups that speak. None: with fewer than two groups its group is named; where one alone
+    of several speaks it opens nothing, and says whether it is gone.
+    """
     least = float(settings.window_samples)
+    spoken = [(track, seen) for track, seen in groups if track.silent < track.devices]
     rows = []
-    for track, _ in groups:
+    for track, _ in spoken:
         if not len(track.window):
             continue  # its devices have left
         total = track.window.parts(track.speaking).total
         weight = float(weights(total[None])[0])
         rows.append(total * min(1.0, least / max(weight, 1.0)))
-    if not rows:
+    if len(groups) < 2 or not rows:
         return None
-    row = np.sum(rows, axis=0)
-    found = distances(reference, row[None])
-    alpha = _alpha(reference, settings, 1)
-    seen = _evidence(
-        reference, row, found, 0, settings, alpha, (found.psi[0], found.g[0])
-    )  # fmt: skip
+    window = _looked_at(reference, np.sum(rows, axis=0))
+    seen = _evidence(_held(reference, settings, 1), window, window if len(spoken) > 1 else None)
     readings, drifting = dict(seen.readings), dict[Kind, tuple[str, ...]]()
+    most = settings.drifting_share * len(spoken)
     for kind in KINDS:
-        of_kind = [track.name for track, one in groups if one.readings[kind].is_over]
-        if readings[kind].is_over and len(of_kind) > settings.drifting_share * len(groups):
+        of_kind = [track.name for track, one in spoken if one.readings[kind].is_over]
+        unclear = sum(one.readings[kind].is_over or kind not in one.known for _, one in spoken)
+        if readings[kind].is_over and len(of_kind) > most:
             drifting[kind] = tuple(sorted(of_kind))
         else:
-            readings[kind] = Reading(is_gone=len(of_kind) <= settings.drifting_share * len(groups))
-    samples = sum(one.samples for _, one in groups)
-    return replace(seen, samples=samples, readings=readings, members=Members(len(groups), drifting))
+            readings[kind] = Reading(is_gone=unclear <= most)
+    samples = sum(one.samples for _, one in spoken)
+    return replace(seen, samples=samples, readings=readings, members=Members(len(spoken), drifting))
 
 
 def figures(reference: Reference, row: Floats) -> tuple[FeatureDrift, ...]:
     """Of every feature that somebody counted, for people."""
-    found = distances(reference, row[None])
+    window = _looked_at(reference, row)
     return tuple(
-        _figure(feature, found, 0, place, found.psi[0, place], found.g[0, place])
-        for place, feature in enumerate(reference.features)
-        if found.samples[0, place] > 0
+        _figure(feature, at, window)
+        for at, feature in enumerate(reference.features)
+        if window.samples[at] > 0
     )
 
 
-def _evidence(
-    reference: Reference, row: Floats, found: Distances, place: int, settings: DriftSettings,
-    alpha: float, worst: tuple[Floats, Floats], whole: Floats | None = None,
-    rest: tuple[Floats, Floats] | None = None, times: float = 1.0,
-) -> Evidence:  # fmt: skip
-    """`worst`: PSI and G of each feature, as far as they stand without any one device; `row` gives
-    what is missing in the same way. `whole`: the window with all of them. `rest`: PSI and row by which
-    it is gone: one device that drifts still keeps up no group's alarm, but where it is the only one
-    that speaks. `times`: of the bounds.
+def _evidence(held: _Held, window: _Window, rest: _Window | None) -> Evidence:
+    """`rest`: what is left of it without any one device; what drifts and what does no more is told by
+    that, and figures are of the whole. None: one of several devices has said all of it. That opens
+    nothing; whether it is gone is told by the whole.
     """
-    whole = row if whole is None else whole
-    calm, calm_row = (found.psi[place], whole) if rest is None else rest
-    over: dict[Kind, bool] = {}
-    overwhelming: dict[Kind, bool] = {}
-    gone: dict[Kind, bool] = dict.fromkeys((Kind.INPUT, Kind.ANSWER), True)
+    settings, left = held.settings, window if rest is None else rest
+    over, overwhelming, there = set[Kind](), set[Kind](), set[Kind]()
     features: list[FeatureDrift] = []
-    for at, feature in enumerate(reference.features):
-        kind, limit = kind_of(feature.name), times * bound(feature.name, settings)
-        if calm[at] >= settings.gone_share * limit:
-            gone[kind] = False
-        psi, g = float(worst[0][at]), float(worst[1][at])
-        if psi < limit or (p := chance(g, int(found.freedom[place, at]))) >= alpha:
+    for at, feature in enumerate(held.reference.features):
+        kind, limit = kind_of(feature.name), held.psi[at]
+        if left.psi[at] >= settings.gone_share * limit:
+            there.add(kind)
+        if rest is None or rest.psi[at] < limit:
             continue
-        over[kind] = True
-        if psi >= settings.overwhelming * limit and p < alpha * alpha:
-            overwhelming[kind] = True
-        features.append(
-            _figure(feature, found, place, at, found.psi[place, at], found.g[place, at])
-        )
+        p = chance(float(rest.g[at]), int(window.freedom[at]))
+        if p >= held.alpha:
+            continue
+        over.add(kind)
+        if rest.psi[at] >= settings.overwhelming * limit and p < held.alpha**2:
+            overwhelming.add(kind)
+        features.append(_figure(feature, at, window))
+    known = _known(held, window)
     readings = {
-        kind: Reading(over.get(kind, False), overwhelming.get(kind, False), gone[kind])
+        kind: Reading(kind in over, kind in overwhelming, kind in known - there)
         for kind in (Kind.INPUT, Kind.ANSWER)
     }
-    if readings[Kind.INPUT].is_over:  # then answers follow from inputs
+    if Kind.INPUT in over:  # then answers follow from inputs
         readings[Kind.ANSWER] = Reading()
-    readings[Kind.MISSING] = _missing(row, calm_row, settings, alpha)
+    readings[Kind.MISSING] = _missing(
+        held, left, opens=rest is not None, closes=Kind.MISSING in known
+    )
     features.sort(key=lambda one: (-one.psi, one.feature))
     return Evidence(
-        int(whole[SAMPLES]), readings, tuple(features),
-        missing_share(whole),
+        int(window.row[SAMPLES]), readings, tuple(features), missing_share(window.row), known
     )  # fmt: skip
 
 
-def _missing(row: Floats, rest: Floats, settings: DriftSettings, alpha: float) -> Reading:
-    share, looked = missing_share(row), int(row[LOOKED])
-    p = binomial_chance(int(row[MISSING]), looked, settings.missing_expected)
-    is_over = share >= settings.missing_share and p < alpha
-    return Reading(
-        is_over, is_over and share >= settings.overwhelming * settings.missing_share and p < alpha**2,
-        missing_share(rest) < settings.gone_share * settings.missing_share,
-    )  # fmt: skip
-
-
-def _without_one(
-    reference: Reference, parts: Parts, total: Floats
-) -> tuple[tuple[Floats, Floats], Floats]:
-    """The least PSI and G of each feature with any one device left out, and the row with the least
-    share of missing inputs.
+def _known(held: _Held, window: _Window) -> frozenset[Kind]:
+    """What was not looked at is not gone: lenses that are covered, sketches of another schema, versions
+    without a reference. Features that no device counts do not tell.
     """
-    count = len(reference.features)
-    if len(parts.devices) < 2:  # one device has said all of it
-        return (np.zeros(count), np.zeros(count)), np.zeros_like(total)
+    settings = held.settings
+    least = min(settings.samples_min, _KNOWN_SHARE * settings.window_samples)
+    found = {Kind.MISSING} if window.row[LOOKED] >= least else set[Kind]()
+    for kind in (Kind.INPUT, Kind.ANSWER):
+        counted = [
+            count
+            for one, count in zip(held.reference.features, window.samples, strict=True)
+            if kind_of(one.name) is kind and count > 0
+        ]
+        if counted and min(counted) >= least:
+            found.add(kind)
+    return frozenset(found)
+
+
+def _missing(held: _Held, left: _Window, *, opens: bool, closes: bool) -> Reading:
+    settings, share = held.settings, missing_share(left.row)
+    p = binomial_chance(
+        int(left.row[MISSING]), int(left.row[LOOKED]), settings.missing_expected
+    )  # fmt: skip
+    is_over = opens and share >= settings.missing_share and p < held.alpha
+    is_far = share >= settings.overwhelming * settings.missing_share and p < held.alpha**2
+    return Reading(
+        is_over, is_over and is_far,
+        closes and share < settings.gone_share * settings.missing_share,
+    )  # fmt: skip
+
+
+def _without_any_one(reference: Reference, parts: Parts, window: _Window) -> _Window | None:
+    """The least PSI and G of each feature with any one device left out, and the row with the least
+    share of missing inputs; None where there is no other device.
+    """
+    if len(parts.devices) < 2:
+        return None
     rows = parts.without_each()
     found = distances(reference, rows)
     shares = rows[:, MISSING] / np.maximum(rows[:, LOOKED], 1.0)
-    return (found.psi.min(axis=0), found.g.min(axis=0)), rows[int(np.argmin(shares))]
-
-
-def _with_members(
-    reference: Reference, seen: Evidence, parts: Parts, settings: DriftSettings
-) -> Evidence:
-    """Which devices drift by themselves, where something does."""
-    over = {
-        kind: {one.feature for one in seen.features_of(kind)}
-        for kind, reading in seen.readings.items() if reading.is_over
-    }  # fmt: skip
-    found = members.of_group(reference, parts, over, settings)
-    return replace(seen, samples=parts.samples, members=found)
-
-
-def _suspicious(
-    reference: Reference, psi: Floats, row: Floats, settings: DriftSettings, times: float
-) -> bool:
-    """Whether it is worth looking at without each device: most windows are not. `times`: of the bounds."""
-    return missing_share(row) >= times * settings.missing_share or any(
-        psi[at] >= times * bound(feature.name, settings)
-        for at, feature in enumerate(reference.features)
-    )
-
-
-def _figure(
-    feature: Feature, found: Distances, place: int, at: int, psi: float, g: float
-) -> FeatureDrift:
-    return FeatureDrift(
-        feature=feature.name, samples=int(found.samples[place, at]), psi=round(float(psi), 4),
-        ks=round(float(found.ks[place, at]), 4),
-        p=chance(float(g), int(found.freedom[place, at])),
+    return replace(
+        window, row=rows[int(np.argmin(shares))], psi=found.psi.min(axis=0),
+        g=found.g.min(axis=0),
     )  # fmt: skip
 
 
-def _alpha(reference: Reference, settings: DriftSettings, scopes: int) -> float:
-    return spent(settings, scopes, len(reference.features) + 1)
+def _is_worth_it(held: _Held, window: _Window, watched: bool) -> bool:
+    """Whether to look at it without each device: most windows are far from any bound. Where an alarm
+    is on, it is about what is gone.
+    """
+    times = held.settings.gone_share if watched else 1.0
+    return missing_share(window.row) >= times * held.settings.missing_share or bool(
+        (window.psi >= times * held.psi).any()
+    )
+
+
+def _held(reference: Reference, settings: DriftSettings, scopes: int, times: float = 1.0) -> _Held:
+    """`times`: of the bounds of PSI."""
+    alpha = spent(settings, scopes, len(reference.features) + 1)
+    limits = [times * bound(one.name, settings) for one in reference.features]
+    return _Held(reference, settings, alpha, np.asarray(limits, np.float64))
+
+
+def _looked_at(reference: Reference, row: Floats) -> _Window:
+    return _window(row, distances(reference, row[None]), 0)
+
+
+def _window(row: Floats, found: Distances, place: int) -> _Window:
+    return _Window(
+        row, found.samples[place], found.psi[place], found.ks[place], found.g[place],
+        found.freedom[place],
+    )  # fmt: skip
+
+
+def _figure(feature: Feature, at: int, window: _Window) -> FeatureDrift:
+    return FeatureDrift(
+        feature=feature.name, samples=int(window.samples[at]), psi=round(float(window.psi[at]), 4),
+        ks=round(float(window.ks[at]), 4),
+        p=chance(float(window.g[at]), int(window.freedom[at])),
+    )  # fmt: skip

@@ -1,6 +1,11 @@
-"""Devices that say nothing: how many of a group, and of the fleet, at a look. Pure."""
+"""Devices that say nothing: how many of a group, and of the fleet, at a look. Pure.
 
-from collections.abc import Sequence
+Of a group's devices, whatever version of the model they run: what a rollout leaves behind has few
+devices or one, and where that is dead it is still only one of the group.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from cloud.monitoring.drift import opened
@@ -11,39 +16,54 @@ from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.track import Of
 from cloud.monitoring.drift.tracks import Tracks
 
+_Key = tuple[str, Of]
+"""A group and a version."""
+
 
 def look(
     tracks: Tracks, board: Board, settings: DriftSettings, now: float, changes: list[Change]
 ) -> None:
     """Groups first, of each version; the fleet's where most of its groups fall silent."""
-    silent = tracks.silent(now)
+    names = tracks.silent(now)
     board.unheard.look(tracks.devices, now, settings.forget_s)
-    unheard = board.unheard.counts
-    shares: dict[Of, list[float]] = {}
-    for key in {**tracks.groups, **unheard}:
-        scope = scope_of("group", *key)
-        names, waits = silent.get(key, []), unheard.get(key, 0.0)
-        devices = waits + (tracks.groups[key].devices if key in tracks.groups else 0)
-        share = (len(names) + waits) / max(1.0, devices)
-        if devices > 0:
-            shares.setdefault(key[1], []).append(share)
-        if not names and not board.watches(Kind.STALE, scope):
+    silent: dict[_Key, float] = dict(board.unheard.counts)
+    devices = dict(silent)
+    for key, group in tracks.groups.items():
+        devices[key] = devices.get(key, 0.0) + group.devices
+    for key, some in names.items():
+        silent[key] = silent.get(key, 0.0) + len(some)
+    silent_of, devices_of = _by_model(silent), _by_model(devices)
+    shares = {at: silent_of[at] / count for at, count in devices_of.items() if count > 0}
+    for key in devices:
+        scope, own = scope_of("group", *key), names.get(key, [])
+        if not own and not board.watches(Kind.STALE, scope):
             continue
-        cause = Cause.SENSOR if len(names) == 1 < devices else (
+        at = (key[0], key[1][0])
+        share = shares.get(at, 0.0) if key in silent else 0.0
+        cause = Cause.SENSOR if len(own) == silent_of[at] == 1 < devices_of[at] else (
             Cause.SCENE if share >= 0.5 else Cause.UNKNOWN
         )  # fmt: skip
-        make = partial(opened.by_silence, scope, names, cause, now)
+        make = partial(opened.by_silence, scope, own, cause, now)
         board.step(Kind.STALE, scope, _reading(settings, [share], 0), make, now, changes)
-    for of, found in shares.items():
-        scope = scope_of("fleet", FLEET, of)
-        if len(found) < 2 or not (any(found) or board.watches(Kind.STALE, scope)):
+    for of, groups in Counter(of for (_, of), count in devices.items() if count > 0).items():
+        scope, is_silent = scope_of("fleet", FLEET, of), any(its == of for _, its in silent)
+        if groups < 2 or not (is_silent or board.watches(Kind.STALE, scope)):
             continue
-        names = [name for key, some in silent.items() if key[1] == of for name in some]
-        make = partial(opened.by_silence, scope, names, Cause.UNKNOWN, now)
+        found = [share for (_, model), share in shares.items() if model == of[0] and is_silent]
+        own = [name for (_, its), some in names.items() if its == of for name in some]
+        make = partial(opened.by_silence, scope, own, Cause.UNKNOWN, now)
         reading = _reading(settings, found, settings.drifting_share * len(found))
         if board.is_new(now):  # most groups have not been heard yet
             reading = Reading(is_gone=reading.is_gone)
         board.step(Kind.STALE, scope, reading, make, now, changes)
+
+
+def _by_model(counts: Mapping[_Key, float]) -> defaultdict[tuple[str, str], float]:
+    """Of each group and model, over its versions."""
+    found = defaultdict[tuple[str, str], float](float)
+    for (group, (model, _)), count in counts.items():
+        found[group, model] += count
+    return found
 
 
 def _reading(settings: DriftSettings, shares: Sequence[float], most: float) -> Reading:

@@ -1,5 +1,6 @@
 """What is kept of one device, and of one version in one group. Pure."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,9 @@ class Found:
     """What looks have found about one version in one group; it outlives a restart."""
 
     at_peace: set[Kind] = field(default_factory=set)
-    """Kinds that a look has found gone, or never there, with this version."""
+    """Kinds that looks have found gone, or never there, with this version."""
     drifts: set[Kind] = field(default_factory=set)
-    """Kinds that the last look found."""
+    """Kinds that the last look found, or one before it, and that are not gone since."""
 
     def is_clean(self, kind: Kind) -> bool:
         """It does not drift, or did not when it was last seen."""
@@ -55,10 +56,13 @@ class GroupTrack:
     silent: int = 0
     """Of them, at the last look."""
     heard_at: float = 0.0
+    """When a device that runs the version was, be it that it said nothing new."""
     is_changed: bool = False
     is_audited: bool = False
     """There are new audits since the last look."""
     found: Found = field(default_factory=Found)
+    calm: Counter[Kind] = field(default_factory=Counter)
+    """Successive looks that found a kind gone."""
     seen: "Evidence | None" = None
     """What the window showed at the last look at it."""
 

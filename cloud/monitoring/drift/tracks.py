@@ -60,33 +60,35 @@ class Tracks:
             self._heard(device, telemetry, now)
             return
         track = self.devices.get(device)
-        if track is not None and track.meter is not None:
-            if not is_newer(track.meter, telemetry, now):
-                self.doubts[Doubt.OLD] += 1
-                return
-            if track.of != of:
-                track.meter.started = -1  # nothing of one version is taken from another's counts
+        meter = None if track is None else track.meter
+        if meter is not None and not is_newer(meter, telemetry, now):
+            self.doubts[Doubt.OLD] += 1
+            return
+        swaps = track is not None and track.of != of
         track = self._placed(device, group, of, reference, now)
         if track is None:
             self.doubts["no_room"] += 1
+            self._heard(device, telemetry, now)
             return
+        if swaps and meter is not None:
+            meter.started = -1  # nothing of one version is taken from another's counts
         track.meter, counted = count(track.meter, telemetry, reference, now)
         self._doubt(device, counted)
         track.heard_at, track.interval_s = now, telemetry.interval_s
+        group_track = self.groups[track.group, track.of]
+        group_track.heard_at = now
         if counted.increment is not None:
-            self._add(track, counted.increment, now)
+            self._add(track, group_track, counted.increment)
 
     def forget(self, device: str) -> None:
         """It has left the fleet."""
         track = self.devices.pop(device, None)
         self.other_schema.pop(device, None)
         if track is not None and (group := self.groups.get((track.group, track.of))) is not None:
-            group.devices -= 1
-            group.window.forget(device)
-            group.audits.forget(device)
+            self._leave(group, device)
 
     def move(self, device: str, group: str) -> None:
-        """It is in this group from now on; what it said before was said in the other."""
+        """It is in this group from now on; what it said before speaks for neither."""
         track = self.devices.get(device)
         if track is not None and track.group != group:
             self._place(track, group, track.of)
@@ -174,10 +176,16 @@ class Tracks:
             return False
         old = self.groups.get((track.group, track.of))
         if old is not None:
-            old.devices -= 1
+            self._leave(old, track.name)
         new.devices += 1
+        new.heard_at = max(new.heard_at, track.heard_at)
         track.group, track.of = group, of
         return True
+
+    def _leave(self, group: GroupTrack, device: str) -> None:
+        group.devices -= 1
+        group.window.forget(device)
+        group.audits.forget(device)
 
     def _group(self, group: str, of: Of) -> GroupTrack | None:
         found = self.groups.get((group, of))
@@ -199,8 +207,7 @@ class Tracks:
         del self.groups[min(empty)[1]]
         return True
 
-    def _add(self, track: DeviceTrack, new: Increment, now: float) -> None:
-        group = self.groups[track.group, track.of]
+    def _add(self, track: DeviceTrack, group: GroupTrack, new: Increment) -> None:
         if new.samples:
             row = fitting(new.row, _ONCE_MAX * self._settings.window_samples)
             least = self._settings.window_samples
@@ -210,7 +217,6 @@ class Tracks:
         if new.audits or new.escalated_answered:
             group.audits.add(track.name, new, group.speaking)
             group.is_audited = True
-        group.heard_at = now
 
     def _doubt(self, device: str, counted: Counted) -> None:
         for doubt in counted.doubts:

@@ -21,7 +21,7 @@ from cloud.monitoring.drift.alarms import Reading, spent
 from cloud.monitoring.drift.board import FLEET, Board, Change, scope_of
 from cloud.monitoring.drift.bounds import KINDS
 from cloud.monitoring.drift.cause import Circumstances
-from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
+from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.monitoring.drift.evidence import Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
@@ -87,6 +87,7 @@ class Watch:
         alarms = [alarm.model_dump(mode="json") for alarm in self.board.alarms.values()]
         return json.dumps({
             "alarms": alarms,
+            "unheard_s": self.board.unheard_s,
             "peace": [[at, *of, sorted(one.at_peace)] for (at, of), one in found.items()],
             "drifts": [[at, *of, sorted(one.drifts)] for (at, of), one in found.items()],
         })  # fmt: skip
@@ -96,7 +97,9 @@ class Watch:
         """Raises `ValueError` for what is no record."""
         watch = cls(settings)
         found = json.loads(record)
-        watch.board.restore(Alarm.model_validate(one) for one in found["alarms"])
+        watch.board.restore(
+            (Alarm.model_validate(one) for one in found["alarms"]), found.get("unheard_s", {})
+        )
         drifts = {(at, *of): kinds for at, *of, kinds in found.get("drifts", ())}
         for at, model, version, kinds in found["peace"][-settings.groups_max :]:
             watch.tracks.before[at, (model, version)] = Found(
@@ -167,13 +170,29 @@ class Watch:
         found = list(evidence.of_devices(
             reference, changed, self._settings, len(self.tracks.devices), self.board.watches_device
         ))  # fmt: skip
-        alike = Counter(
-            (track.group, kind) for track, seen in found for kind in KINDS
-            if seen.readings[kind].is_over
-        )  # fmt: skip
+        alike = self._alike(of, {track.name for track in changed}, found)
         for track, seen in found:
             for kind in KINDS:
                 self._judge_device(track, kind, seen, alike[track.group, kind], now, changes)
+
+    def _alike(
+        self, of: Of, looked_at: set[str], found: list[tuple[DeviceTrack, Evidence]]
+    ) -> Counter[tuple[str, Kind]]:
+        """Devices of each group that drift in each way, by this look or by their last one: most have
+        not reported since the look before.
+        """
+        drifting = {
+            (track.name, kind) for track, seen in found for kind in KINDS
+            if seen.readings[kind].is_over
+        }  # fmt: skip
+        drifting |= {
+            (name, kind) for name, kind, is_on in self.board.devices(of)
+            if is_on or name not in looked_at
+        }  # fmt: skip
+        return Counter(
+            (group, kind) for name, kind in drifting
+            if (group := self.board.group_of(name)) is not None
+        )  # fmt: skip
 
     def _judge_device(
         self, track: DeviceTrack, kind: Kind, seen: Evidence, alike: int, now: float,
@@ -199,18 +218,32 @@ class Watch:
         z = -NormalDist().inv_cdf(spent(self._settings, len(self.tracks.groups), 1))
         for group in moved:
             group.is_audited = False
-            total = group.audits.total()
-            shown = self._accuracy(total, reference)
-            reading = self._accuracy_reading(total, reference, z)
+            scope = scope_of("group", group.name, group.of)
+            shown = estimate(group.audits.total(), reference.expected_accuracy)
+            reading = self._accuracy_reading(group, scope, reference, z)
             if shown is None or reading is None:
                 continue
             self._remember(group, Kind.ACCURACY, reading)
             cause = self._accuracy_cause(group) if reading.is_over else Cause.UNKNOWN
-            scope = scope_of("group", group.name, group.of)
             make = partial(opened.by_audits, scope, cause, shown, now)
             self.board.step(Kind.ACCURACY, scope, reading, make, now, changes)
 
-    def _accuracy_reading(self, total: Strata, reference: Reference, z: float) -> Reading | None:
+    def _accuracy_reading(
+        self, group: GroupTrack, scope: Scope, reference: Reference, z: float
+    ) -> Reading | None:
+        """Of several devices, what stands without any one of them: as their windows."""
+        whole = self._reading_of(group.audits.total(), reference, z)
+        if whole is None or group.speaking <= 1:
+            return whole
+        if not whole.is_over and not self.board.watches(Kind.ACCURACY, scope):
+            return whole
+        rest = [self._reading_of(one, reference, z) for one in group.audits.without_each()]
+        return Reading(
+            is_over=all(one is not None and one.is_over for one in rest),
+            is_gone=whole.is_gone or any(one is not None and one.is_gone for one in rest),
+        )
+
+    def _reading_of(self, total: Strata, reference: Reference, z: float) -> Reading | None:
         promised, settings = reference.expected_accuracy, self._settings
         found = estimate(total, promised, z)
         if found is None or promised is None or found.audits < settings.audits_min:
@@ -218,13 +251,12 @@ class Watch:
         least = promised - settings.accuracy_margin
         return Reading(found.high < least, False, found.estimate >= least)
 
-    def _accuracy(self, total: Strata, reference: Reference) -> Accuracy | None:
-        return estimate(total, reference.expected_accuracy)
-
     def _remember(self, group: GroupTrack, kind: Kind, reading: Reading) -> None:
+        """As an alarm closes: one look at few samples would miss what drifts."""
+        group.calm[kind] = group.calm[kind] + 1 if reading.is_gone else 0
         if reading.is_over:
             group.found.drifts.add(kind)
-        elif reading.is_gone:
+        elif group.calm[kind] >= self._settings.looks_to_close:
             group.found.drifts.discard(kind)
             group.found.at_peace.add(kind)
 
@@ -235,7 +267,7 @@ class Watch:
                 len(members.that_drift(kind)), members.count,
                 was_clean=kind in group.found.at_peace,
                 other_is_clean=self._other_is_clean(group, kind),
-                stands=group.devices > 1, together=kind in members.together,
+                together=kind in members.together,
             )
         )  # fmt: skip
 

@@ -16,7 +16,9 @@ from cloud.fleet.heard import Seen
 from cloud.fleet.metrics import FleetMetrics
 from cloud.fleet.settings import RegistryAsk
 from cloud.fleet.store.database import FleetDatabase
+from cloud.monitoring.drift.board import scope_of
 from cloud.monitoring.drift.documents import Cause
+from cloud.monitoring.drift.opened import Opened, by_silence
 from cloud.monitoring.drift.settings import DriftSettings
 from shared.errors import Malformed, Unavailable, Unknown
 from tests.cloud.monitoring.drift.field import INTERVAL_S, Device, reference
@@ -175,7 +177,21 @@ def test_what_groups_were_at_peace_with_outlives_starts_in_which_nobody_was_hear
 def test_a_start_does_not_write_over_what_the_store_has(region):
     region.drifting._keeping.apply([], "nonsense", 1.0, 10)
     asyncio.run(region.turns(2))
-    assert region.drifting._keeping.kept(10).record == "nonsense"
+    assert region.drifting._keeping.kept().record == "nonsense"
+
+
+def test_alarms_that_are_on_beyond_the_room_for_them_close_too(tmp_path):
+    region = Region(tmp_path, DriftSettings(alarms_max=1))
+    opened = [
+        Opened(by_silence(scope_of("group", name, ("m", "1.0.0")), (), Cause.UNKNOWN, region.now))
+        for name in ("lyon", "nice", "paris")
+    ]
+    region.drifting._keeping.apply(opened, '{"alarms":[],"peace":[]}', region.now, 10)
+    asyncio.run(region.drifting._look())
+    region.now += region.settings.forget_s + 1
+    asyncio.run(region.drifting._look())
+    assert region.events() == ["drift_opened"] * 3 + ["drift_closed"] * 3
+    region.database.close()
 
 
 def test_killed_between_decision_and_store_it_is_decided_again(region):
@@ -290,7 +306,10 @@ def test_a_life_that_ends_while_the_store_is_away_is_counted(tmp_path, begins_an
         await region.turn()
         keeping.groups_of = groups_of
         await region.turns(2)  # a version's reference is asked for when it is first named
-        assert samples(region) == 7 * 4 * 60
+        left = (
+            4 * 60 if begins_anew == "swaps" else 0
+        )  # what it said goes with it from its old group
+        assert samples(region) == 7 * 4 * 60 - left
         assert lost(region) == 0
 
     def _away():

@@ -45,10 +45,10 @@ def kinds(database):
 def test_what_opens_and_closes_is_stored_with_its_line_in_the_log(database):
     keeping = DriftKeeping(database, SETTINGS)
     keeping.apply([Opened(alarm())], "{}", 100.0, 10)
-    assert keeping.kept(10).alarms == (alarm(),)
+    assert keeping.kept().alarms == (alarm(),)
     keeping.apply([over(alarm())], '{"a": 1}', 200.0, 10)
-    assert keeping.kept(10).alarms == ()
-    assert keeping.kept(10).record == '{"a": 1}'
+    assert keeping.kept().alarms == ()
+    assert keeping.kept().record == '{"a": 1}'
     assert keeping.alarm(alarm().id).closed_at == 200.0
     assert kinds(database) == ["drift_opened", "drift_closed"]
 
@@ -61,7 +61,7 @@ def test_the_same_again_changes_nothing(database):
         keeping.apply([over(alarm())], "{}", 200.0, 10)
     keeping.apply([Opened(alarm())], "{}", 100.0, 10)
     assert kinds(database) == ["drift_opened", "drift_closed"]
-    assert keeping.kept(10).alarms == ()
+    assert keeping.kept().alarms == ()
 
 
 def test_who_has_seen_it_first_stays_and_outlives_its_end(database):
@@ -120,7 +120,7 @@ def test_an_alarm_about_a_version_names_the_rollout_that_brought_it(database):
     )  # fmt: skip
     fleet.save_rollout(view, b"")
     keeping.apply([Opened(alarm("all", cause=Cause.MODEL))], "{}", 100.0, 10)
-    (found,) = keeping.kept(10).alarms
+    (found,) = keeping.kept().alarms
     assert found.command.startswith("hybridge rollout undo roll-1 ")
 
 

@@ -56,13 +56,19 @@ class Device:
         self.boot, self.sequence, self.started = self.boot + 1, 0, 0
         self._begin()
 
-    def sees(self, count: int, shift: float = 0.0, sure: float = 1.0, missing: int = 0) -> None:
+    def sees(
+        self, count: int, shift: float = 0.0, sure: float = 1.0, missing: int = 0,
+        looks: int | None = None,
+    ) -> None:  # fmt: skip
+        """`looks`: at the inputs of so many of them; None: at all."""
         values = _draw(self.rng, count, shift, sure)
+        looks = count if looks is None else looks
         for at, edges in enumerate(EDGES):
-            bins = np.searchsorted(edges, values[:, at], side="right")
+            some = values[:looks, at] if NAMES[at].startswith("input_") else values[:, at]
+            bins = np.searchsorted(edges, some, side="right")
             self.counts[at] += np.bincount(bins, minlength=len(edges) + 1)
         self.samples += count + missing
-        self.looked += count + missing
+        self.looked += looks + missing
         self.missing += missing
 
     def is_audited(self, share: float, confident: int, answered: int, disagreed: int) -> None:

@@ -173,3 +173,13 @@ def test_a_group_s_audits_are_bounded_and_those_who_leave_take_theirs_along(repo
     for one in range(9):
         window.forget(f"d{one}")
     assert window.total().samples == 0
+
+
+def test_without_each_device_is_what_the_others_come_to():
+    window = AuditWindow(400)
+    for device, (answered, disagreed) in enumerate([(8, 0), (8, 1), (8, 8)]):
+        window.add(f"d{device}", increment(answered, disagreed), 3)
+    disagreed = [one.confident[0.1][2] for one in window.without_each()]
+    assert sorted(disagreed) == [1, 8, 9]
+    assert window.total().confident[0.1][1:] == (24, 9)
+    assert list(AuditWindow(400).without_each()) == []

@@ -5,6 +5,7 @@ import pytest
 from cloud.monitoring.drift.alarms import Reading
 from cloud.monitoring.drift.board import scope_of
 from cloud.monitoring.drift.documents import Kind
+from cloud.monitoring.drift.reference import SAMPLES
 from cloud.monitoring.drift.settings import DriftSettings
 from tests.cloud.monitoring.drift.field import MODEL, Field, reference
 
@@ -73,3 +74,64 @@ def test_what_is_looked_at_stays_about_to_be_one_until_the_next_look():
     assert all(field.watch.board.watches(Kind.INPUT, scope) for scope in scopes)
     field.turn()
     assert not any(field.watch.board.watches(Kind.INPUT, scope) for scope in scopes)
+
+
+def window(field, device):
+    return int(field.watch.tracks.devices[device].window.total()[SAMPLES])
+
+
+def test_a_group_s_silence_that_ends_takes_nothing_from_its_devices():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    away = field.devices["lyon"][4:]
+    del field.devices["lyon"][4:]
+    field.turns(15)
+    assert field.on() == {("stale", "group", "lyon")}
+    field.devices["lyon"] += away
+    while field.on():
+        field.turn()
+    assert all(window(field, one.name) >= 200 for one in field.devices["lyon"])
+
+
+def test_accuracy_that_is_as_before_takes_nothing_from_the_devices():
+    field = Field({"lyon": 6}, DriftSettings(audits_kept=100))
+    field.watch.know(reference(expected=0.93))
+
+    def audited(turns, disagreed):
+        for _ in range(turns):
+            for one in field.devices["lyon"]:
+                one.sees(40)
+                one.is_audited(0.1, 40, 4, disagreed)
+            field.turn(0)
+
+    audited(20, 3)
+    assert field.on() == {("accuracy", "group", "lyon")}
+    while field.on():
+        audited(1, 0)
+    assert all(window(field, one.name) >= 200 for one in field.devices["lyon"])
+
+
+def test_answers_that_inputs_explain_take_nothing_from_the_devices():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    field.turns(6, sure={"lyon": 0.2})
+    assert field.on() == {("answer", "group", "lyon")}
+    while ("answer", "group", "lyon") in field.on():
+        field.turn(shifts={"lyon": FAR}, sure={"lyon": 0.2})
+    assert field.on() == {("input", "group", "lyon")}
+    assert all(window(field, one.name) >= 200 for one in field.devices["lyon"])
+
+
+@pytest.mark.parametrize("kind", ["input", "answer", "missing"])
+def test_drift_of_a_group_that_is_over_is_not_held_against_its_devices(kind):
+    field = Field({"lyon": 6})
+    field.turns(10)
+    for _ in range(6):
+        for one in field.devices["lyon"]:
+            one.sees(40, FAR * (kind == "input"), 0.2 if kind == "answer" else 1.0,
+                     missing=10 * (kind == "missing"))  # fmt: skip
+        field.turn(0)
+    assert field.on() == {(kind, "group", "lyon")}
+    while field.on():
+        field.turn(10)
+    assert all(window(field, one.name) == 0 for one in field.devices["lyon"])

@@ -28,6 +28,12 @@ def test_without_drift_psi_is_nothing_on_average_however_few_samples(samples):
     assert np.quantile(psi, 0.999) < 0.33
 
 
+@pytest.mark.parametrize("samples", [25, 50, 200])
+def test_without_drift_psi_is_as_often_over_nothing_as_under_it(samples):
+    found = distances(REFERENCE, rows(samples, 2000))
+    assert 0.4 < (found.psi[:, 0] == 0).mean() < 0.65
+
+
 def test_the_test_is_wrong_as_often_as_it_says():
     found = distances(REFERENCE, rows(200, 4000))
     p = np.asarray([

@@ -7,7 +7,7 @@ import pytest
 
 from cloud.monitoring.drift.documents import Cause, Kind
 from cloud.monitoring.drift.opened import Closed, Opened
-from cloud.monitoring.drift.reference import without
+from cloud.monitoring.drift.reference import SAMPLES, without
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.states import page
 from cloud.monitoring.drift.watch import Watch
@@ -84,6 +84,42 @@ def test_a_device_alone_is_named_alone_and_its_sensor_suspected():
     assert alarm.command.startswith("hybridge device quarantine lyon-2 ")
 
 
+def in_turns(field, count, halves, shifts):
+    """Devices report each half minute, and looks come twice in it: each half has its own."""
+    changes = []
+    for _ in range(count):
+        for half in halves:
+            field.now += 15
+            for one in half:
+                one.sees(40, shifts.get(one.name, 0.0))
+                field.watch.feed(one.name, "lyon", one.report(), field.now)
+            changes += field.watch.look(field.now)
+    return changes
+
+
+@pytest.mark.parametrize("shift", [FAR, 0.9])
+def test_whether_a_device_is_alone_does_not_hang_on_when_it_reports(shift):
+    field = Field({"lyon": 10})
+    field.turns(10)
+    every = field.devices["lyon"]
+    halves = every[:5], every[5:]
+    in_turns(field, 10, halves, {"lyon-0": shift})
+    assert [one.cause for one in field.watch.board.alarms.values()] == [Cause.SENSOR]
+    (alarm,) = opened(in_turns(field, 10, halves, {"lyon-0": shift, "lyon-9": shift}))
+    assert (alarm.scope.name, alarm.cause) == ("lyon-9", Cause.UNKNOWN)
+
+
+def test_two_that_are_about_to_be_named_in_different_looks_are_not_alone():
+    field = Field({"lyon": 10}, DriftSettings(overwhelming=100.0))
+    field.turns(10)
+    every = field.devices["lyon"]
+    shifts = {"lyon-0": FAR, "lyon-9": FAR}
+    alarms = opened(in_turns(field, 10, (every[:5], every[5:]), shifts))
+    assert [(one.scope.name, one.cause) for one in alarms] == [
+        ("lyon-0", Cause.UNKNOWN), ("lyon-9", Cause.UNKNOWN)
+    ]  # fmt: skip
+
+
 def test_the_fleet_is_named_where_most_groups_drift():
     field = Field(SITES)
     field.turns(10)
@@ -92,6 +128,31 @@ def test_the_fleet_is_named_where_most_groups_drift():
     field = Field(SITES)
     field.turns(10)
     field.turns(10, shifts={"lyon": FAR})
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
+@pytest.mark.parametrize(("groups", "dead"), [(3, 2), (5, 3)])
+def test_what_dead_groups_said_keeps_up_no_alarm_of_a_fleet_that_speaks(groups, dead):
+    field = Field({f"g{at}": 4 for at in range(groups)})
+    drift = dict.fromkeys(field.devices, FAR)
+    field.turns(10)
+    field.turns(10, shifts=drift)
+    for at in range(dead):
+        field.devices.pop(f"g{at}")
+    field.turns(20, shifts=drift)
+    assert ("input", "fleet", "fleet") in field.on()
+    field.turns(20)
+    assert ("input", "fleet", "fleet") not in field.on()
+
+
+def test_the_one_group_that_speaks_is_no_fleet():
+    field = Field(SITES)
+    field.turns(10)
+    for group in ("nice", "paris"):
+        field.devices.pop(group)
+    field.turns(20)
+    field.turns(20, shifts={"lyon": FAR})
+    assert ("input", "group", "lyon") in field.on()
     assert ("input", "fleet", "fleet") not in field.on()
 
 
@@ -124,6 +185,95 @@ def test_devices_that_were_named_one_by_one_are_named_as_a_group_once_it_is():
     assert [change.why[:31] for change in changes if isinstance(change, Closed)] == [
         "its group drifts together: inpu"
     ]
+
+
+def covered(field, group):
+    for one in field.devices[group]:
+        one.sees(0, missing=40)
+
+
+@pytest.mark.parametrize("group", ["lyon", "the fleet"])
+def test_lenses_that_are_covered_do_not_say_that_drift_is_over(group):
+    field = Field(SITES)
+    groups = SITES if group == "the fleet" else (group,)
+    field.turns(10)
+    field.turns(10, shifts=dict.fromkeys(groups, FAR))
+    on = field.on()
+    assert ("input", "fleet", "fleet") in on or group != "the fleet"
+    for _ in range(20):
+        for one in groups:
+            covered(field, one)
+        field.turn(0)
+    assert on < field.on()
+    assert ("missing", "group", "lyon") in field.on()
+
+
+@pytest.mark.parametrize("kind", ["input", "answer", "missing"])
+def test_sketches_of_another_schema_do_not_say_that_it_is_over(kind):
+    field = Field({"lyon": 6})
+    field.turns(10)
+    for _ in range(6):
+        for one in field.devices["lyon"]:
+            one.sees(40, FAR * (kind == "input"), 0.2 if kind == "answer" else 1.0,
+                     missing=10 * (kind == "missing"))  # fmt: skip
+        field.turn(0)
+    assert field.on() == {(kind, "group", "lyon")}
+    for _ in range(20):
+        field.now += 30
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            field.watch.feed(one.name, "lyon", one.report(hash_="0" * 16), field.now)
+        assert field.watch.look(field.now) == []
+
+
+def test_a_version_of_which_nothing_could_be_watched_was_not_at_peace():
+    field = Field({"lyon": 6})
+    field.watch.know(without("m", "0.9.0"))
+    swapped(field, "lyon", "0.9.0")
+    field.turns(10, shifts={"lyon": FAR})
+    swapped(field, "lyon", "1.0.0")
+    (alarm,) = opened(field.turns(10, shifts={"lyon": FAR}))
+    assert alarm.cause is Cause.SCENE
+
+
+def looks(field, turns, looked, shift=0.0):
+    """At so many inputs of ten."""
+    changes = []
+    for _ in range(turns):
+        for one in field.devices["lyon"]:
+            one.sees(10, shift, looks=looked)
+        changes += field.turn(0)
+    return changes
+
+
+def test_devices_that_look_at_a_quarter_of_their_inputs_say_that_it_is_over():
+    field = Field({"lyon": 12})
+    field.turns(10)
+    field.turns(6, shifts={"lyon": FAR})
+    for turn in range(24):
+        looks(field, 1, 3 if turn % 2 else 2)
+    assert field.on() == set()
+
+
+def test_devices_that_hardly_look_say_nothing():
+    field = Field({"lyon": 6})
+    looks(field, 30, 1)
+    (found,) = field.watch.tracks.found().values()
+    assert Kind.INPUT not in found.at_peace
+    assert Kind.ANSWER in found.at_peace
+    field.turns(6, shifts={"lyon": FAR})
+    assert field.on() == {("input", "group", "lyon")}
+    looks(field, 30, 1)
+    assert field.on() == {("input", "group", "lyon")}
+
+
+def test_one_look_does_not_say_that_a_group_is_at_peace():
+    field = Field({"lyon": 6})
+    field.turn(60)
+    (found,) = field.watch.tracks.found().values()
+    assert not found.at_peace
+    field.turns(3, 60)
+    assert found.at_peace == {Kind.INPUT, Kind.ANSWER, Kind.MISSING}
 
 
 @pytest.mark.parametrize("devices", [3, 4, 6])
@@ -388,6 +538,60 @@ def test_the_fleet_is_named_where_most_groups_fall_silent_until_they_speak():
     assert field.on() == {("stale", "group", "nice")}
 
 
+def rolled_out(field, version, groups=None):
+    """Those that speak swap; who is dead stays behind."""
+    field.watch.know(reference(version))
+    for group in groups or field.devices:
+        swapped(field, group, version)
+
+
+def test_dead_devices_that_a_rollout_leaves_behind_are_as_few_of_their_groups_as_before():
+    field = Field({"lyon": 20, "nice": 20})
+    field.turns(10)
+    for devices in field.devices.values():
+        devices.pop()
+    assert field.turns(20) == []
+    rolled_out(field, "2.0.0")
+    assert field.turns(20) == []
+
+
+def test_devices_that_fall_silent_are_counted_over_all_versions_that_their_group_runs():
+    field = Field({"lyon": 10})
+    field.turns(10)
+    field.watch.know(reference("2.0.0"))
+    for one in field.devices["lyon"][:5]:
+        one.swaps("2.0.0")
+    field.turns(10)
+    del field.devices["lyon"][4:6]  # one of each
+    alarms = opened(field.turns(20))
+    assert [(one.kind, one.cause, one.devices_count) for one in alarms] == [
+        (Kind.STALE, Cause.UNKNOWN, 1)
+    ] * 2
+
+
+def test_the_fleet_is_not_silent_by_what_a_rollout_leaves_behind():
+    field = Field(dict.fromkeys(("lyon", "nice", "paris", "metz", "brest"), 4))
+    field.turns(10)
+    for group in ("lyon", "nice"):
+        field.devices[group].pop()
+    field.turns(20)
+    rolled_out(field, "2.0.0")
+    field.turns(20)
+    assert field.on() == {("stale", "group", "lyon"), ("stale", "group", "nice")}
+
+
+def test_the_fleet_is_silent_whatever_version_its_groups_run():
+    field = Field(dict.fromkeys(("lyon", "nice", "paris", "metz"), 4))
+    field.turns(10)
+    rolled_out(field, "2.0.0", ("lyon", "nice"))
+    field.turns(10)
+    for devices in field.devices.values():
+        devices.clear()
+    field.turns(20)
+    fleets = [scope.version for _, scope in field.watch.board.alarms if scope.kind == "fleet"]
+    assert sorted(fleets) == ["1.0.0", "2.0.0"]
+
+
 def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     field = Field({"lyon": 6})
     field.watch.know(reference(expected=0.93))
@@ -398,6 +602,45 @@ def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
         field.turn(0)
     (kind, _, name) = next(iter(field.on()))
     assert (kind, name) == ("accuracy", "lyon")
+
+
+def audited(field, turns, wrong):
+    """`wrong`: devices of which each audit disagrees."""
+    for _ in range(turns):
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            one.is_audited(0.1, 40, 4, 4 if one.name in wrong else 0)
+        field.turn(0)
+
+
+@pytest.mark.parametrize("devices", [2, 4, 6])
+def test_one_device_whose_answers_are_all_wrong_is_not_its_group(devices):
+    field = Field({"lyon": devices})
+    field.watch.know(reference(expected=0.93))
+    audited(field, 10, {})
+    audited(field, 40, {"lyon-0"})
+    assert field.on() == set()
+
+
+def test_one_device_that_alone_was_audited_of_several_is_not_its_group():
+    field = Field({"lyon": 2})
+    field.watch.know(reference(expected=0.93))
+    for _ in range(20):
+        for one in field.devices["lyon"]:
+            one.sees(40)
+        field.devices["lyon"][0].is_audited(0.1, 40, 4, 4)
+        field.turn(0)
+    assert field.on() == set()
+
+
+@pytest.mark.parametrize(("devices", "is_on"), [(1, True), (2, False), (4, False)])
+def test_one_device_whose_answers_are_wrong_still_keeps_up_no_group_s_alarm(devices, is_on):
+    field = Field({"lyon": devices})
+    field.watch.know(reference(expected=0.93))
+    audited(field, 40, {f"lyon-{at}" for at in range(devices)})
+    assert field.on() == {("accuracy", "group", "lyon")}
+    audited(field, 200, {"lyon-0"})
+    assert (field.on() == {("accuracy", "group", "lyon")}) is is_on
 
 
 def test_accuracy_is_that_of_the_devices_that_speak():
@@ -518,6 +761,39 @@ def test_after_a_restart_silent_devices_are_forgotten_as_without_one():
     assert field.on() == set()
 
 
+@pytest.mark.parametrize("scope", ["a group", "the fleet", "a device"])
+def test_an_alarm_of_which_nothing_is_heard_closes_however_often_the_process_restarts(scope):
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    shifts = {"a group": {"lyon": FAR}, "a device": {"lyon-0": FAR},
+              "the fleet": {"lyon": FAR, "nice": FAR}}[scope]  # fmt: skip
+    field.turns(8, shifts=shifts)
+    assert field.on()
+    week = DriftSettings().forget_s
+    closed = []
+    for _ in range(5):
+        restarted(field)
+        field.watch.board.replace(list(field.watch.board.alarms.values()))  # as the store has them
+        for _ in range(3):
+            assert field.on() or closed
+            closed += field.watch.look(field.now)
+            field.now += week / 8
+    assert {one.why for one in closed} == {"nothing was heard of it any more"}
+    assert field.on() == set()
+
+
+def test_a_process_that_was_down_for_long_closes_no_alarm_by_that():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    field.turns(8, shifts={"lyon": FAR})
+    field.watch.look(field.now)
+    restarted(field)
+    field.now += 2 * DriftSettings().forget_s
+    assert field.watch.look(field.now) == []
+    assert field.turns(4, shifts={"lyon": FAR}) == []
+    assert field.on() == {("input", "group", "lyon")}
+
+
 def test_after_a_restart_silent_groups_are_silent_still_for_the_fleet():
     field = Field({"lyon": 4, "nice": 4, "paris": 4})
     field.turns(10)
@@ -575,6 +851,36 @@ def test_what_a_group_was_at_peace_with_outlives_a_restart_when_nobody_runs_it_a
     assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.MODEL)
 
 
+@pytest.mark.parametrize("uptime_s", [1.0, 5000.0])
+def test_what_a_group_was_at_peace_with_outlives_a_restart_before_a_rollout(uptime_s):
+    field = Field({"lyon": 6})
+    field.now = 1.7e9
+    field.turns(10)
+    restarted(field)
+    field.watch.know(reference("2.0.0"))
+    field.now += 30
+    for one in field.devices["lyon"]:
+        one.sees(40)
+        field.watch.feed(one.name, "lyon", one.report(uptime_s=uptime_s), field.now)
+    field.watch.look(field.now)
+    swapped(field, "lyon", "2.0.0")
+    (alarm,) = opened(field.turns(20, 10, sure={"lyon": 0.2}))
+    assert (alarm.scope.version, alarm.cause) == ("2.0.0", Cause.MODEL)
+
+
+def test_what_an_idle_group_was_at_peace_with_is_not_forgotten():
+    field = Field({"lyon": 6})
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    settings = DriftSettings()
+    for _ in range(9):
+        field.now += settings.forget_s / 8
+        field.turn(0)
+    swapped(field, "lyon", "2.0.0")
+    (alarm,) = opened(field.turns(20, 10, sure={"lyon": 0.2}))
+    assert (alarm.kind, alarm.cause) == (Kind.ANSWER, Cause.MODEL)
+
+
 def test_that_a_group_drifted_with_another_version_outlives_a_restart():
     field = Field(SITES)
     field.turns(10)
@@ -626,6 +932,39 @@ def test_there_is_room_for_so_many_alarms_devices_and_groups():
     assert field.watch.board.not_opened > 0
 
 
+def test_an_alarm_without_room_is_counted_once_and_opens_when_there_is_room():
+    field = Field({"lyon": 4, "nice": 4}, DriftSettings(alarms_max=1))
+    field.turns(10)
+    field.turns(5, shifts={"lyon": FAR})
+    field.turns(20, shifts={"lyon": FAR, "nice": FAR})
+    assert field.on() == {("input", "group", "lyon")}
+    assert field.watch.board.not_opened == 2  # that of nice, and the fleet's
+    changes = field.turns(20, shifts={"nice": FAR})
+    assert ("input", "group", "nice") in field.on()
+    assert len(opened(changes)) == 1
+    assert field.watch.board.not_opened == 2
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_device_for_whose_version_there_is_no_room_counts_nothing_twice_and_is_heard(returns):
+    field = Field({"lyon": 4}, DriftSettings(groups_max=1))
+    field.watch.know(reference("2.0.0"))
+    field.turns(3)
+    device = field.watch.tracks.devices["lyon-0"]
+    lyon, before = field.devices["lyon"][0], int(device.window.total()[SAMPLES])
+    counts, samples = lyon.counts, lyon.samples
+    for _ in range(12):
+        lyon.swaps("2.0.0")
+        field.turn(0)
+    assert field.watch.tracks.doubts["no_room"] == 12
+    assert field.on() == set()
+    if returns:  # to the tally that it was counted by
+        lyon.version, lyon.started, lyon.counts = "1.0.0", 0, counts
+        lyon.samples = lyon.looked = samples
+        field.turn(0)
+    assert int(device.window.total()[SAMPLES]) == before
+
+
 def test_a_device_that_has_left_is_watched_no_more():
     field = Field(SITES)
     field.turns(10)
@@ -651,6 +990,42 @@ def test_a_device_that_moves_counts_where_it_is():
     field.watch.tracks.move("lyon-0", "nice")
     counts = {name: one.devices for (name, _), one in field.watch.tracks.groups.items()}
     assert counts == {"lyon": 2, "nice": 4}
+
+
+def moves(field, device):
+    field.watch.move(device.name, "quarantine")
+    field.devices["quarantine"] = [device]
+
+
+def is_moved_by_its_report(field, device):
+    field.watch.feed(device.name, "quarantine", device.report(), field.now)
+    field.devices["quarantine"] = [device]
+
+
+def swaps_first(field, device):
+    field.watch.know(reference("2.0.0"))
+    device.swaps("2.0.0")
+    field.devices["lyon"].append(device)
+
+
+@pytest.mark.parametrize("goes", [moves, is_moved_by_its_report, swaps_first])
+def test_a_broken_device_that_goes_does_not_speak_for_those_it_leaves(goes):
+    field = Field({"lyon": 2})
+    for _ in range(10):
+        field.devices["lyon"][0].is_audited(0.1, 40, 4, 4)
+        field.turn(shifts={"lyon-0": FAR})
+    assert field.on() == {("input", "device", "lyon-0")}
+    device = field.devices["lyon"].pop(0)
+    goes(field, device)
+    alarms = opened(field.turns(10, 10, shifts={"lyon-0": FAR}))
+    (left,) = (
+        one for (name, of), one in field.watch.tracks.groups.items()
+        if (name, of[1]) == ("lyon", "1.0.0")
+    )  # fmt: skip
+    assert left.window.parts(1).devices == ("lyon-1",)
+    assert not left.audits.total().audits
+    assert [one for one in alarms if one.scope.kind == "fleet"] == []
+    assert [one for one in alarms if (one.scope.name, one.scope.version) == ("lyon", "1.0.0")] == []
 
 
 def test_pages_of_scopes_have_each_once():

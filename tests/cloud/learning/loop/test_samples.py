@@ -147,5 +147,5 @@ def test_labels_of_what_another_cloud_model_answered_take_no_place_among_those_t
     command = c.Count(spec=spec, teacher="tiny-cloud")
     everything = asyncio.run(hand(here).counted(command)).people
     assert everything != e.Paired()
-    assert asyncio.run(hand(here, 10).counted(command)).people == everything
+    assert asyncio.run(hand(here, labels_read_max=10).counted(command)).people == everything
     assert "--cloud-model tiny-cloud" in unlabelled(command)

@@ -207,7 +207,8 @@ class ProfileFleet:
             return web.json_response({"devices": held, "next": None})
         if request.path.endswith("start") and self.refusal is not None:
             self.view["status"] = "running"  # began since it was looked at
-            return web.json_response({}, status=self.refusal)
+            problem = {"type": "urn:hybridge:problem:conflict", "status": self.refusal}
+            return web.json_response(problem, status=self.refusal)
         if request.method == "POST":
             status = "running" if request.path.endswith("start") else "draft"
             return web.json_response(self.view | {"id": "r-2", "status": status})

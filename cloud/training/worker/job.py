@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -39,7 +39,7 @@ from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.sharing import Sharing
 from cloud.training.worker.stopping import Stop, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
-from shared.errors import Refused, Unavailable
+from shared.errors import HybridgeError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 _LOOK_S: Final = 5.0
@@ -302,7 +302,9 @@ class JobRun:
                 return
 
     async def _tell(self, ended: Ended, artifacts: Sequence[Artifact]) -> None:
-        """Until the database takes it; whoever calls it ends it when the job is another's."""
+        """Until the database takes it; whoever calls it ends it when the job is another's. What it will never
+        take is left out, and the job failed.
+        """
         around, pause_s = self._around, 0.2
         held: Held | None = None
         while True:
@@ -311,10 +313,13 @@ class JobRun:
                     held = held or self.held()
                     state = await around.desk.end(held, ended, artifacts, held.notes.figures)
                     self.is_told, self.is_over = True, state in OVER
-            except Unavailable as error:
+            except HybridgeError as error:
                 log.warning(
                     "job_end_not_stored", extra={"job": self.job.id, "why": str(error)[:300]}
                 )
+                if isinstance(error, Refused) and held is not None:  # what it said is why
+                    ended, artifacts = Broke(f"its end cannot be stored: {error}"), ()
+                    held = replace(held, notes=Notes())
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
                 continue

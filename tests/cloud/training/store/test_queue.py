@@ -241,6 +241,24 @@ def test_a_run_ends_with_its_job_however_that_ends(at):
         assert asyncio.run(at.tracking.run(job.id)).ended_at == ended_at
 
 
+@pytest.mark.parametrize(
+    "ended",
+    [
+        Broke("a\0b\udcff"),
+        GaveBack("a\0b\udcff", costs=True),
+        GaveBack("a\0b\udcff", costs=False, away=1),
+        Done("n@1.0.0", "0" * 64, words="a\0b\udcff"),
+    ],
+    ids=["broke", "crashed", "away", "done"],
+)
+def test_what_no_database_takes_is_replaced_in_the_words_of_an_end(at, ended):
+    at.submit()
+    desk = at.desk()
+    (job,) = at.beat(desk).claimed
+    assert at.end(desk, job, ended) is not None
+    assert at.job("job-1").why.startswith("a\ufffdb\ufffd")
+
+
 def test_a_worker_that_drains_or_is_gone_gets_no_jobs_and_is_listed_as_it_was_seen(at):
     at.submit(cpus=4)
     drains, other = at.desk("a"), at.desk("b")

@@ -73,9 +73,11 @@ def changes(
             pause_s = _pause_s(rules, ended.away) if ended.away else 0.0
             then = f"; tried again in {pause_s:g} s" if pause_s else ""
             back = free | {
-                "state": "queued", "due_at": now + pause_s, "worker": "", "attempts": attempts - 1,
+                "state": "queued", "due_at": now + pause_s, "attempts": attempts - 1,
                 "why": f"{said[: WHY_MAX - len(then)]}{then}",
             }  # fmt: skip
+            if not ended.away:  # else the next one by name has its turn
+                back["worker"] = ""
             if stop == "preempt":
                 back |= {"since": now, "preempted_at": now, "preemptions": preemptions + 1}
             return back

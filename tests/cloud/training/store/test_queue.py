@@ -189,6 +189,21 @@ def test_what_meets_a_store_that_is_away_waits_longer_each_time_and_costs_no_att
         at.now += 0.2
 
 
+def test_a_job_that_finds_its_store_away_at_one_worker_is_another_ones_turn(at):
+    at.submit(attempts_max=1)
+    broken, healthy = at.desk("a", cpus=1), at.desk("b")
+    assert at.beat(healthy).claimed  # so that both are there, and one is free
+    at.submit(attempts_max=1)
+    (job,) = at.beat(broken).claimed
+    at.end(broken, job, GaveBack("the store is away", costs=False, away=1))
+    assert at.job("job-2").worker == ""
+    at.now += 4.1
+    assert at.beat(broken).claimed == []
+    (job,) = at.beat(healthy).claimed
+    at.end(healthy, job, GaveBack("gave its place", costs=False))
+    assert [job.id for job in at.beat(broken).claimed] == ["job-2"]
+
+
 def test_a_worker_that_claims_nothing_gets_nothing_placed_on_it(at):
     full, other = at.desk("a"), at.desk("b")
     asyncio.run(full.beat((), "takes no jobs: its disk is full", claims=False))

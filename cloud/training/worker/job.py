@@ -159,14 +159,14 @@ class JobRun:
         bundle = await asyncio.to_thread(keeping.bundle, around.blobs, folder, made)
         artifacts.append(bundle)
         artifacts += await asyncio.to_thread(keeping.artifacts, around.blobs, folder)
-        ref = f"{made.name}@{made.version}"
+        ref, said = f"{made.name}@{made.version}", ""
         if self.job.spec.push:
             before = begun_with(self.job.spec.recipe)
             pushing = push(around.settings.registry, folder / bundle.name, self.job.id, before)
             # whoever made it in the grace after its time has made it
             made_late = self._stop in {"time", "disk"}
-            await unless(self._lost if made_late else self._stopping, pushing)
-        return Done(ref, bundle.sha256)
+            said = await unless(self._lost if made_late else self._stopping, pushing)
+        return Done(ref, bundle.sha256, said)
 
     async def _in_process(self, order: Order) -> Ended | None:
         """How it ended; None: it made a bundle."""

@@ -64,7 +64,7 @@ class Beating:
             self._away(str(error))
             return None
         self._is_away = False
-        # whoever waited for longer than a lease has what this one claimed, and asks again at once
+        # whoever waited for longer than a lease has what this one claimed; the next follows after the usual pause
         is_late = self._clock() >= self._began + self._lease_s
         self._renewed_at = self._clock() if is_late else self._began
         return answer

@@ -311,7 +311,7 @@ class JobRun:
             try:
                 async with around.desk.turn:
                     held = held or self.held()
-                    state = await around.desk.end(held, ended, artifacts, held.notes.figures)
+                    state = await around.desk.end(held, ended, artifacts)
                     self.is_told, self.is_over = True, state in OVER
             except HybridgeError as error:
                 log.warning(

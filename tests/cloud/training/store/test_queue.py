@@ -88,7 +88,8 @@ def test_a_job_is_claimed_once_and_ends_with_its_bundle(at):
             ),
         ),
     )
-    assert at.end(one, job, Done("n@1.0.0", "a" * 64), artifacts=[kept], figures={"accuracy": 0.5})
+    last = held(job, Notes(figures={"accuracy": 0.5}))
+    assert asyncio.run(one.end(last, Done("n@1.0.0", "a" * 64), [kept]))
     done = at.job("job-1")
     assert (done.state, done.bundle, done.attempts, done.place) == (
         JobState.DONE,
@@ -96,7 +97,8 @@ def test_a_job_is_claimed_once_and_ends_with_its_bundle(at):
         1,
         None,
     )
-    assert asyncio.run(at.tracking.run("job-1")).artifacts == (kept,)
+    run = asyncio.run(at.tracking.run("job-1"))
+    assert (run.artifacts, run.figures) == ((kept,), {"accuracy": 0.5})
 
 
 def test_many_workers_never_get_one_job_twice(at):
@@ -460,7 +462,7 @@ def test_old_jobs_are_forgotten_with_files_that_nothing_else_names(at):
     for artifacts in ([shared, own], [shared]):
         at.submit()
         (job,) = at.beat(desk).claimed
-        asyncio.run(desk.end(held(job), Done("n@1.0.0", "b" * 64), artifacts, {}))
+        asyncio.run(desk.end(held(job), Done("n@1.0.0", "b" * 64), artifacts))
         at.now += 600.0
     asyncio.run(at.queue.sweep())
     with pytest.raises(Unknown, match="forgotten"):

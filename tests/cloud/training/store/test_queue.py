@@ -16,6 +16,7 @@ from cloud.training.tracking.tracking import Tracking
 from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.notes import Notes
 from shared.errors import Conflict, InUse, Overloaded, Unavailable, Unknown
+from tests.cloud.training.worker.standing import until
 
 RECIPE = Supervised(version="1.0.0", name="n", network="edge-net", base="b")
 RULES = Training(
@@ -507,3 +508,34 @@ def test_one_process_drives_the_loops_of_a_database_and_workers_do_not_ask(at):
     with other.owned():
         pass
     other.close()
+
+
+def test_what_is_in_the_way_of_sweeps_is_said_once_and_that_it_is_over(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr("cloud.training.queue.queue._SWEEP_S", 0.01)
+    caplog.set_level("INFO")
+    ahead_s = 1000.0
+    database = LearningDatabase(f"sqlite:///{tmp_path / 'learning.db'}")
+    blobs = FolderBlobs(tmp_path / "artifacts")
+    queue = JobQueue(database, Training(), blobs, lambda: time.time() + ahead_s)
+
+    async def said():
+        return [one.getMessage() for one in caplog.records if one.name.startswith("cloud.training")]
+
+    async def go():
+        nonlocal ahead_s
+        running = asyncio.create_task(queue.run())
+        await until(said, lambda found: len(found) == 1)
+        ahead_s = 0.0
+        await until(said, lambda found: len(found) == 2)  # there are no tables yet
+        database.open()
+        found = await until(said, lambda found: len(found) > 2)
+        running.cancel()
+        await asyncio.wait([running])
+        return found
+
+    assert asyncio.run(go()) == [
+        "training_sweep_failed", "training_sweep_failed", "training_sweeps_again",
+    ]  # fmt: skip
+    database.close()

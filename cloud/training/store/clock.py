@@ -7,6 +7,7 @@ from sqlalchemy import Connection, text
 
 from shared.errors import Unavailable
 
+
 class ClockOff(Unavailable):
     """This machine's clock and the database's are too far apart."""
 

@@ -1,10 +1,14 @@
 """Jobs in a real database, on virtual time: claims, leases, retries, bounds; SQLite and PostgreSQL."""
 
 import asyncio
+import os
+import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import text
 
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import Artifact, JobSpec, JobState, Point, Quota, Run, Supervised
@@ -496,6 +500,26 @@ def test_the_migrations_make_the_tables_of_the_schema(at):
         return compare_metadata(context, metadata)
 
     assert at.database.read(look) == []
+
+
+def test_a_database_that_hangs_holds_no_owner_up(postgres, monkeypatch, caplog):
+    monkeypatch.setattr("cloud.store.owning._LET_GO_S", 0.5)
+    database = LearningDatabase(postgres.new_database())
+    database.open()
+    held_by = text("SELECT pid FROM pg_locks WHERE locktype = 'advisory'")
+    began = time.monotonic()
+    with database.owned():
+        pid = database.read(lambda connection: connection.execute(held_by).scalar_one())
+        os.kill(pid, signal.SIGSTOP)
+    took_s = time.monotonic() - began
+    os.kill(pid, signal.SIGCONT)
+    (unlocking,) = [one for one in threading.enumerate() if one.name == "unlock"]
+    unlocking.join(60)
+    assert took_s < 30
+    assert [one.getMessage() for one in caplog.records] == ["lock_not_let_go"]
+    with database.owned():
+        pass
+    database.close()
 
 
 def test_one_process_drives_the_loops_of_a_database_and_workers_do_not_ask(at):

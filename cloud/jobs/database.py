@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, func, select
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from cloud.jobs.schema import jobs
-from cloud.store.engine import away, open_engine, translated, write_alone, writing
+from cloud.store.engine import open_engine, translated, write_alone, writing
 
 T = TypeVar("T")
 _LOCK = 0x6879_6A6F_6273  # of PostgreSQL's advisory locks: "hyjobs"
@@ -101,11 +100,8 @@ class JobDatabase:
             for change in changes:
                 transaction.begin()
                 try:
-                    with connection.begin_nested():
+                    with translated(_WHERE), connection.begin_nested():
                         outcomes.append(change(transaction))
-                except SQLAlchemyError as error:
-                    transaction.undone()
-                    outcomes.append(away(error, _WHERE))
                 except Exception as error:  # noqa: BLE001  whoever asked for the change is told
                     transaction.undone()
                     outcomes.append(error)

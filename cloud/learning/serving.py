@@ -84,7 +84,7 @@ async def _read(answer: aiohttp.ClientResponse, where: str) -> object:
         )
     try:
         found: object = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Malformed(f"{where}: answers no JSON") from error
     return found
 

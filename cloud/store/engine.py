@@ -78,23 +78,16 @@ def write_alone(connection: Connection, lock: int) -> None:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Raises `Malformed` for a value that the database will never take (a NUL in a text, a number over
-    its column's), `Unavailable` for whatever else SQLAlchemy raises.
+    """Raises `Malformed` for a value that the database will never take (a NUL or a lone
+    surrogate in a text, a number over its column's), `Unavailable` for whatever else SQLAlchemy raises.
     """
     try:
         yield
-    except OverflowError as error:  # of sqlite3, which SQLAlchemy passes on
+    except (OverflowError, UnicodeEncodeError) as error:  # of a driver, passed on by SQLAlchemy
         raise Malformed(f"{where}: {error}") from error
     except SQLAlchemyError as error:
-        raise away(error, where) from error
-
-
-def away(error: SQLAlchemyError, where: str) -> Malformed | Unavailable:
-    """`Malformed` for a value that it will never take, `Unavailable` for everything else."""
-    kind = Malformed if isinstance(error, DataError) else Unavailable
-    found = kind(f"{where}: {words(error)}")
-    found.__cause__ = error
-    return found
+        kind = Malformed if isinstance(error, DataError) else Unavailable
+        raise kind(f"{where}: {words(error)}") from error
 
 
 def words(error: SQLAlchemyError) -> str:

@@ -5,8 +5,10 @@ each step twice, or undo each other's.
 import fcntl
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
@@ -15,6 +17,7 @@ from cloud.store.engine import translated
 from shared.errors import InUse
 
 log = logging.getLogger(__name__)
+_LET_GO_S: Final = 5.0
 
 
 @contextmanager
@@ -32,27 +35,43 @@ def owned(engine: Engine, lock: int, where: str, process: str) -> Iterator[None]
     with translated(where):
         connection = engine.connect()
         connection.detach()  # not of the pool: its session has the lock
+    owns = False
     try:
         with translated(where):
-            owns = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": lock})
-            if not owns.scalar():
-                raise InUse(f"{where}: another {process} uses it; end that first")
+            asked = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": lock})
+            found = bool(asked.scalar())
             connection.commit()
-        try:
-            yield
-        finally:
-            _let_go(connection, lock)
+            owns = found
     finally:
-        connection.close()
+        if not owns:
+            connection.close()
+    if not owns:
+        raise InUse(f"{where}: another {process} uses it; end that first")
+    try:
+        yield
+    finally:
+        _let_go(connection, lock)
 
 
 def _let_go(connection: Connection, lock: int) -> None:
-    """Now: a session ends some moments after its connection."""
-    try:
-        connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": lock})
-        connection.commit()
-    except DBAPIError as error:  # the session is gone, and the lock with it
-        log.warning("lock_went_with_its_session", extra={"why": str(error.orig)[:200]})
+    """Now: a session ends some moments after its connection. A database that hangs is not waited for any
+    longer than `_LET_GO_S`: then the lock goes with the process.
+    """
+
+    def unlock() -> None:
+        try:
+            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": lock})
+            connection.commit()
+        except DBAPIError as error:  # the session is gone, and the lock with it
+            log.warning("lock_went_with_its_session", extra={"why": str(error.orig)[:200]})
+        finally:
+            connection.close()
+
+    unlocking = threading.Thread(target=unlock, name="unlock", daemon=True)
+    unlocking.start()
+    unlocking.join(_LET_GO_S)
+    if unlocking.is_alive():
+        log.warning("lock_not_let_go", extra={"why": f"no answer for {_LET_GO_S:g} s"})
 
 
 @contextmanager

@@ -80,7 +80,9 @@ class Stopped(Document):
 
 
 class Failed(Document):
-    """It would fail again: `reason` is nan_loss, bad_data, bad_checkpoint, no_room, bug."""
+    """It would fail again for nan_loss, bad_data, bad_checkpoint or bug; not for no_room and away (a disk's
+    fault, say), which are its machine's.
+    """
 
     kind: Literal["failed"] = "failed"
     reason: Annotated[Text, Field(max_length=40)]

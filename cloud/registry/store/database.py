@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
-from cloud.store.engine import away, open_engine, reading, translated, write_alone, writing
+from cloud.store.engine import open_engine, reading, translated, write_alone, writing
 from cloud.store.migrating import Migrations
 from shared.errors import Malformed, Unavailable
 
@@ -39,10 +38,8 @@ class _Write(Generic[T]):
         self, connection: Connection, begin: Callable[[], AbstractContextManager[Any]]
     ) -> None:
         try:
-            with begin():
+            with translated(_WHERE), begin():
                 self._outcome = self._change(connection)
-        except SQLAlchemyError as error:
-            self._error = away(error, _WHERE)
         except Exception as error:  # noqa: BLE001  whoever asked for the change is told
             self._error = error
 

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from cloud.training.documents import JobState
 from cloud.training.queue.settings import Training
+from shared.plain_text import plain
 
 WHY_MAX = 1000
 
@@ -52,38 +53,42 @@ def changes(
     rules: Training,
     now: float,
 ) -> dict[str, object]:
-    """The row's columns. `stop`: what was asked of it, `asked_why`: in which words.
+    """The row's columns. `stop`: what was asked of it, `asked_why`: in which words. What `ended` says is made
+    plain: a job's process may have chosen some of it.
 
     A job that was to be cancelled and is done all the same is done.
     """
     free: dict[str, object] = {"owner": None, "stop": ""}
+    said = plain(ended.words)
     match ended:
         case Done():
-            return _over(JobState.DONE, ended.words, now) | {
+            return _over(JobState.DONE, said, now) | {
                 "bundle": ended.bundle, "bundle_sha256": ended.bundle_sha256, "progress": 1.0,
             }  # fmt: skip
         case Broke():
-            return _over(JobState.FAILED, ended.words, now)
+            return _over(JobState.FAILED, said, now)
         case GaveBack() if stop == "cancel":
             return _over(JobState.CANCELLED, asked_why, now)
         case GaveBack(costs=False):
             pause_s = _pause_s(rules, ended.away) if ended.away else 0.0
             then = f"; tried again in {pause_s:g} s" if pause_s else ""
             back = free | {
-                "state": "queued", "due_at": now + pause_s, "worker": "", "attempts": attempts - 1,
-                "why": f"{ended.words[: WHY_MAX - len(then)]}{then}",
+                "state": "queued", "due_at": now + pause_s, "attempts": attempts - 1,
+                "why": f"{said[: WHY_MAX - len(then)]}{then}",
             }  # fmt: skip
+            if not ended.away:  # else the next one by name has its turn
+                back["worker"] = ""
             if stop == "preempt":
                 back |= {"since": now, "preempted_at": now, "preemptions": preemptions + 1}
             return back
         case GaveBack():
             if attempts >= attempts_max:
-                words = f"{ended.words}; given up after {attempts} of {attempts_max} attempts"
+                words = f"{said}; given up after {attempts} of {attempts_max} attempts"
                 return _over(JobState.FAILED, words, now)
             pause_s = _pause_s(rules, attempts)
             return free | {
                 "state": "queued", "due_at": now + pause_s, "worker": "",
-                "why": f"{ended.words}; attempt {attempts + 1} of {attempts_max} follows"[:WHY_MAX],
+                "why": f"{said}; attempt {attempts + 1} of {attempts_max} follows"[:WHY_MAX],
             }  # fmt: skip
         case _:
             assert_never(ended)

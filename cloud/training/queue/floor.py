@@ -80,12 +80,16 @@ class Floor:
         return self._used.get(job.team, 0) + job.cpus > self.quota(job.team).cpus_max
 
     def fit(self, job: Waiting) -> str | None:
-        """The worker on which it leaves the least open: bigger holes stay for bigger jobs."""
+        """The worker on which it leaves the least open: bigger holes stay for bigger jobs. One for which
+        something was away goes round all that have room, by name: it may be there for another one.
+        """
         if job.cpus >= self._lacking:
             return None
         found = [
             (room.open, name) for name, room in self._rooms.items() if room.open >= job.cpus
         ]  # fmt: skip
+        if found and job.away_at:
+            return min((name <= job.away_at, name) for _, name in found)[1]
         if found:
             return min(found)[1]
         self._lacking = job.cpus

@@ -17,6 +17,8 @@ class Waiting:
     cpus: int
     since: float
     """Unix seconds of its submission, or of when it last gave its place: else it would take it back."""
+    away_at: str = ""
+    """The worker that gave it back because something was away for it there. Empty: nothing was."""
 
 
 @dataclass(frozen=True, slots=True)

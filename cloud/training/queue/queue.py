@@ -177,16 +177,20 @@ class JobQueue:
             await asyncio.to_thread(self._blobs.remove, sha256)
 
     async def run(self) -> None:
-        """Sweep until cancelled. A database that is away is said once, and tried again."""
-        was_away = False
+        """Sweep until cancelled. What is in its way is said once, and again when another thing is or nothing
+        any more.
+        """
+        said: type[HybridgeError] | None = None
         while True:
             try:
                 await self.sweep()
-                was_away = False
+                if said is not None:
+                    log.info("training_sweeps_again")
+                said = None
             except HybridgeError as error:
-                if not was_away:
+                if said is not type(error):
                     log.warning("training_sweep_failed", extra={"why": str(error)[:300]})
-                was_away = True
+                said = type(error)
             await asyncio.sleep(_SWEEP_S)
 
     def _submit(self, connection: Connection, spec: JobSpec, actor: str, key: str | None) -> Job:

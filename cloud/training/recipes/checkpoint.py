@@ -45,7 +45,9 @@ class Checkpoints:
         self._refused: set[Path] = set()
 
     def save(self, step: int, state: State) -> Path:
-        """Raises `NoRoom` with what to free, `BadCheckpoint` where it cannot be written."""
+        """Raises `NoRoom` with what to free, another `Unavailable` where it cannot be written, `BadCheckpoint`
+        where it is too big.
+        """
         path = self._folder / f"step-{step:012d}.ckpt"
         content = framed(self._key, step, dumps(state))
         if len(content) > CHECKPOINT_BYTES_MAX:
@@ -59,8 +61,6 @@ class Checkpoints:
                 f"{path}: no room for {len(content)} bytes; free that much on its disk, or let the "
                 f"worker keep fewer than {self._kept} checkpoints"
             ) from error
-        except Unavailable as error:
-            raise BadCheckpoint(str(error)) from error
         # What was refused takes no good one's place, and no later start reads it again.
         for bad in self._refused - {path}:
             bad.unlink(missing_ok=True)
@@ -70,7 +70,7 @@ class Checkpoints:
         return path
 
     def newest(self) -> Found:
-        """Raises `BadCheckpoint` when the folder cannot be read."""
+        """Raises `Unavailable` where the folder cannot be read."""
         refused: list[str] = []
         try:
             for partial in self._folder.glob(".step-*.ckpt.tmp"):
@@ -82,8 +82,9 @@ class Checkpoints:
                     refused.append(str(error))
                     self._refused.add(path)
         except OSError as error:
-            raise BadCheckpoint(
-                f"{self._folder}: {error.strerror}; make it a folder that the worker may read"
+            raise Unavailable(
+                f"{self._folder}: {error.strerror}; make it a folder that the worker may read, or see to "
+                "its disk"
             ) from error
         return Found(None, tuple(refused))
 

@@ -8,6 +8,8 @@ from shared.disk import NoRoom
 from shared.errors import HybridgeError, Refused, Unavailable
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FAULTS = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE})
+"""Of a disk, or of a folder of another machine."""
 _WORDS_MAX = 1000
 
 
@@ -23,7 +25,7 @@ class LossNotFinite(Refused):
 
 
 class BadCheckpoint(Refused):
-    """Checkpoints cannot be read or written where they are to be."""
+    """A checkpoint would be bigger than one may be."""
 
 
 class RankLost(Unavailable):
@@ -46,6 +48,10 @@ def _reason(error: BaseException) -> str:
             return "no_room"
         case OSError() if error.errno in _NO_ROOM:
             return "no_room"
+        case Unavailable():
+            return "away"
+        case OSError() if error.errno in _FAULTS:
+            return "away"
         case Refused():
             return "bad_data"
         case _:
@@ -62,5 +68,7 @@ def _words(error: BaseException) -> str:
             return f"{error.name} is not installed here; a train worker needs hybridge[train]"
         case OSError() if error.errno in _NO_ROOM:
             return f"{error.filename or 'a file'}: {error.strerror}; free space on its disk"
+        case OSError() if error.errno in _FAULTS:
+            return f"{error.filename or 'a file'}: {error.strerror}; see to its disk"
         case _:
             return traceback.format_exception_only(error)[-1].strip()

@@ -67,8 +67,8 @@ def fit(task: FitTask, out: Saying) -> nn.Module:
     """The averaged weights in evaluation mode; with `fitting.patience` those of the best epoch.
 
     Goes on from the newest checkpoint that verifies. Raises `Malformed` (data that cannot be fitted),
-    `LossNotFinite` at the very step, whose checkpoint then has the weights before it, `NoRoom`,
-    `BadCheckpoint`, and `StopAsked` once a checkpoint is written.
+    `LossNotFinite` at the very step, whose checkpoint then has the weights before it,
+    `Unavailable` (`NoRoom`, a disk's fault), `BadCheckpoint`, and `StopAsked` once a checkpoint is written.
     """
     _check(task)
     together = ranks()

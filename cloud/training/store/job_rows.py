@@ -74,7 +74,7 @@ def change(connection: Connection, job_id: str, values: Mapping[str, object]) ->
 
 def waiting(connection: Connection, now: float) -> list[Waiting]:
     """Those that are due."""
-    query = select(_J.id, _J.team, _J.priority, _J.cpus, _J.since).where(
+    query = select(_J.id, _J.team, _J.priority, _J.cpus, _J.since, _J.worker).where(
         _J.state == "queued", _J.due_at <= now
     )
     return [Waiting(*found) for found in connection.execute(query)]
@@ -146,7 +146,7 @@ def job_of(found: Row[*tuple[Any, ...]], place: int | None, why: str, has_run: b
     return Job(
         id=found.id, spec=spec, state=JobState(found.state), submitted_by=found.submitted_by,
         submitted_at=found.submitted_at, started_at=found.started_at, ended_at=found.ended_at,
-        worker=found.worker, attempts=found.attempts, preemptions=found.preemptions,
+        worker="" if found.state == JobState.QUEUED else found.worker, attempts=found.attempts, preemptions=found.preemptions,
         worked_s=found.worked_s, progress=found.progress, run=found.id if has_run else None,
         why="; ".join(part for part in (found.why, why) if part)[:WHY_MAX], bundle=found.bundle, bundle_sha256=found.bundle_sha256,
         place=place,

@@ -36,7 +36,7 @@ jobs = Table(
     Column("due_at", Float(53), nullable=False),  # queued: not before; running: the lease ends
     Column("since", Float(53), nullable=False),  # queued: since when it waits
     Column("owner", String(32)),  # a token of the claim; a later one has another
-    Column("worker", String(64), nullable=False),
+    Column("worker", String(64), nullable=False),  # queued: where something was away for it
     Column("level", Integer, nullable=False),  # what it counted for when it began
     Column("stop", String(16), nullable=False),  # cancel or preempt, asked of the worker
     Column("attempts", Integer, nullable=False),

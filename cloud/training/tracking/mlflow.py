@@ -53,6 +53,8 @@ async def copy_to(url: str, tracking: Tracking, job: str) -> None:
         await export(url, run, points, state)
     except HybridgeError as error:
         log.warning("mlflow_export_failed", extra={"job": job, "why": str(error)[:300]})
+    except Exception:
+        log.exception("mlflow_export_bug", extra={"job": job})
 
 
 async def export(
@@ -136,7 +138,7 @@ async def _read(answer: aiohttp.ClientResponse, path: str) -> dict[str, object]:
         raise Refused(f"MLflow {path}: {answer.status}: {content[:200].decode(errors='replace')}")
     try:
         found = json.loads(content or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"MLflow {path}: its answer is no JSON; is it an MLflow server?") from error
     return found if isinstance(found, dict) else {}
 

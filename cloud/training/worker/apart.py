@@ -36,7 +36,6 @@ class Cgroup:
     """A folder of the cgroup file system, below which each job has one of its own."""
 
     folder: Path
-    cpus: int
 
     def make(self, job: str, cpus: int, memory_bytes_max: int | None) -> Path:
         """A job's; `OSError` where the kernel does not let us."""
@@ -73,7 +72,7 @@ def own_cgroup(
     if folder is None:
         return "no cgroup v2 here"
     try:
-        return Cgroup(_prepared(folder, cpus), cpus)
+        return Cgroup(_prepared(folder, cpus))
     except OSError as error:
         why = f"cgroup {folder}: {error.strerror or error}"
         if is_named:

@@ -23,7 +23,8 @@ class Beating:
         self._clock = asyncio.get_running_loop().time
         self._renewed_at = self._began = self._clock()
         self._under_way: asyncio.Task[Answer] | None = None
-        self._is_away = False
+        self._said: type[Unavailable] | None = None
+        """Why there is no answer."""
 
     @property
     def is_under_way(self) -> bool:
@@ -36,8 +37,8 @@ class Beating:
         return self._clock() >= self._renewed_at + self._lease_s
 
     async def answer(self, kick: asyncio.Event, until: float) -> Answer | None:
-        """Of the beat under way, or of a new one. None where the database is away, which is said once,
-        or where there is something to look at before its answer: `kick`, a lease that is over, the
+        """Of the beat under way, or of a new one. None where the database is away or a clock off, each of
+        which is said once, as is the end of it, or where there is something to look at before its answer: `kick`, a lease that is over, the
         time `until`.
         """
         if self._under_way is None:
@@ -55,16 +56,18 @@ class Beating:
         if not self._under_way.done():
             kick.clear()
             if self.is_lease_over:
-                self._away(f"no answer for {self._lease_s:g} s")
+                self._away(Unavailable(f"no answer for {self._lease_s:g} s"))
             return None
         beat, self._under_way = self._under_way, None
         try:
             answer = beat.result()
         except Unavailable as error:
-            self._away(str(error))
+            self._away(error)
             return None
-        self._is_away = False
-        # whoever waited for longer than a lease has what this one claimed, and asks again at once
+        if self._said is not None:
+            log.info("learning_database_back")
+        self._said = None
+        # whoever waited for longer than a lease has what this one claimed; the next follows after the usual pause
         is_late = self._clock() >= self._began + self._lease_s
         self._renewed_at = self._clock() if is_late else self._began
         return answer
@@ -75,7 +78,7 @@ class Beating:
             self._under_way.cancel()
             await asyncio.gather(self._under_way, return_exceptions=True)
 
-    def _away(self, why: str) -> None:
-        if not self._is_away:
-            log.warning("learning_database_away", extra={"why": why[:300]})
-        self._is_away = True
+    def _away(self, error: Unavailable) -> None:
+        if self._said is not type(error):
+            log.warning("learning_database_away", extra={"why": str(error)[:300]})
+        self._said = type(error)

@@ -1,7 +1,7 @@
 """A worker at the learning database: one short transaction a beat, for all of its jobs."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -86,11 +86,7 @@ class Desk:
         return await self._write(lambda connection: self._beat(connection, held, apart, claims))
 
     async def end(
-        self,
-        held: Held,
-        ended: Ended,
-        artifacts: Sequence[Artifact] = (),
-        figures: Mapping[str, float] | None = None,
+        self, held: Held, ended: Ended, artifacts: Sequence[Artifact] = ()
     ) -> JobState | None:
         """What came of a job, with all that it said, and its state then; None where it is ours no more."""
 
@@ -102,7 +98,6 @@ class Desk:
                 return None
             self._store(connection, held)
             run_rows.add_artifacts(connection, held.job.id, artifacts)
-            run_rows.update_figures(connection, held.job.id, figures or {})
             return claim_rows.end(connection, held.job, ended, self._settings, now)
 
         return await self._write(change)

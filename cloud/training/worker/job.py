@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -39,7 +39,7 @@ from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.sharing import Sharing
 from cloud.training.worker.stopping import Stop, failed_as, stopped_as
 from cloud.training.worker.watch import Astray, Bounds, Watch
-from shared.errors import Refused, Unavailable
+from shared.errors import HybridgeError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 _LOOK_S: Final = 5.0
@@ -159,14 +159,14 @@ class JobRun:
         bundle = await asyncio.to_thread(keeping.bundle, around.blobs, folder, made)
         artifacts.append(bundle)
         artifacts += await asyncio.to_thread(keeping.artifacts, around.blobs, folder)
-        ref = f"{made.name}@{made.version}"
+        ref, said = f"{made.name}@{made.version}", ""
         if self.job.spec.push:
             before = begun_with(self.job.spec.recipe)
             pushing = push(around.settings.registry, folder / bundle.name, self.job.id, before)
             # whoever made it in the grace after its time has made it
             made_late = self._stop in {"time", "disk"}
-            await unless(self._lost if made_late else self._stopping, pushing)
-        return Done(ref, bundle.sha256)
+            said = await unless(self._lost if made_late else self._stopping, pushing)
+        return Done(ref, bundle.sha256, said)
 
     async def _in_process(self, order: Order) -> Ended | None:
         """How it ended; None: it made a bundle."""
@@ -302,19 +302,24 @@ class JobRun:
                 return
 
     async def _tell(self, ended: Ended, artifacts: Sequence[Artifact]) -> None:
-        """Until the database takes it; whoever calls it ends it when the job is another's."""
+        """Until the database takes it; whoever calls it ends it when the job is another's. What it will never
+        take is left out, and the job failed.
+        """
         around, pause_s = self._around, 0.2
         held: Held | None = None
         while True:
             try:
                 async with around.desk.turn:
                     held = held or self.held()
-                    state = await around.desk.end(held, ended, artifacts, held.notes.figures)
+                    state = await around.desk.end(held, ended, artifacts)
                     self.is_told, self.is_over = True, state in OVER
-            except Unavailable as error:
+            except HybridgeError as error:
                 log.warning(
                     "job_end_not_stored", extra={"job": self.job.id, "why": str(error)[:300]}
                 )
+                if isinstance(error, Refused) and held is not None:  # what it said is why
+                    ended, artifacts = Broke(f"its end cannot be stored: {error}"), ()
+                    held = replace(held, notes=Notes())
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
                 continue

@@ -48,7 +48,7 @@ class Notes:
             self._drop(1, at)
 
     def taken(self) -> "Notes":
-        """All of it; this one is empty then. That something was dropped is said once a job."""
+        """All of it; this one is empty then. That something was dropped is said once an attempt."""
         taken = Notes(
             self.run, self.points, self.lines, self.figures, self.dropped, self.dropped_at
         )  # fmt: skip

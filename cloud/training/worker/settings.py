@@ -77,4 +77,5 @@ class TrainWorker(Section):
     registry: WorkerRegistry | None = None
     """None: bundles come from `bundles` alone, and a job that is to push fails."""
     mlflow: Annotated[str, StringConstraints(max_length=300)] | None = None
-    """`http://host:port` of an MLflow server that each run is copied to when it ends."""
+    """`http://host:port` of an MLflow server that this worker copies the run of a job to when the job
+    ends with it: not one that is cancelled while it waits, or given up because its worker vanished."""

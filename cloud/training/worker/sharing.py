@@ -20,7 +20,7 @@ CHECKPOINTS: Final = "checkpoints"
 class Sharing:
     """One copy at a time: a later one that is stored first would be taken for the older, and go.
 
-    That one cannot be copied costs only time, and is said once a job.
+    That one cannot be copied costs only time, and is said once an attempt.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from cloud.training.documents import JobSpec
 from cloud.training.queue.ending import Broke, Ended, GaveBack
 from cloud.training.worker.settings import TrainWorker
 
-_OUR_OWN: Final = frozenset({"no_room"})
+_OUR_OWN: Final = frozenset({"away", "no_room"})
 """Reasons of `Failed` that are this machine's and not the job's: elsewhere, or later, it may do."""
 Stop = Literal["cancel", "preempt", "shutdown", "time", "disk", "lost"]
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(

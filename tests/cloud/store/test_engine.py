@@ -94,11 +94,15 @@ def test_a_value_that_no_database_takes_is_refused_and_not_tried_again(kind, pos
     database = kind.opened(postgres.new_database())
     with pytest.raises(Malformed, match="NUL"):
         database.write(kind.put("a\0b"))
+    with pytest.raises(Malformed, match="surrogates"):
+        database.write(kind.put("a\udcffb"))
     database.close()
     number = sa.text("SELECT :number")
     database = kind.opened(f"sqlite:///{tmp_path / 'its.db'}")
     with pytest.raises(Malformed, match="too large"):
         database.read(lambda connection: connection.execute(number, {"number": 2**63}))
+    with pytest.raises(Malformed, match="surrogates"):
+        database.write(kind.put("a\udcffb"))
     assert kind.count(database) == 0
     database.close()
 

@@ -103,7 +103,7 @@ def test_a_job_from_its_submission_to_its_bundle(at):
             assert points[1]["points"] == [{"metric": "loss", "step": 1, "value": 0.5, "at": 1.0}]
             at.blobs.put(SHA256, CONTENT)
             kept = [Artifact(name="n.hyb", sha256=SHA256, bytes=len(CONTENT))]
-            await at.desk.end(Held(claimed, Notes(), 1.0, 1.0), Done("n@1.0.0", SHA256), kept, {})
+            await at.desk.end(Held(claimed, Notes(), 1.0, 1.0), Done("n@1.0.0", SHA256), kept)
             assert (await ask("GET", f"{path}/artifacts/n.hyb")) == (200, CONTENT)
             assert (
                 await ask("GET", f"{path}/artifacts/n.hyb", **{"If-None-Match": f'"{SHA256}"'})

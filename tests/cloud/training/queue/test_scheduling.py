@@ -63,6 +63,7 @@ def situations(draw):
         Waiting(
             f"j{n:02}", draw(st.sampled_from(TEAMS)), draw(st.integers(0, 9)),
             draw(st.integers(1, 9)), draw(st.floats(0, now)),
+            draw(st.sampled_from(("", "w0", "w1", "w9"))),
         )
         for n in range(draw(st.integers(0, 14)))
     ]  # fmt: skip
@@ -257,6 +258,15 @@ def test_a_place_is_kept_where_it_is_and_other_workers_go_on():
     jobs, holds = [wait("big", 4), wait("small", 1, since=1.0)], [runs("r", 2)]
     workers = [Place("w", 4), Place("x", 1)]
     assert decide(jobs, holds, workers, now=60.0).starts == (Start("small", "x"),)
+
+
+def test_a_job_for_which_something_was_away_goes_round_all_workers_that_have_room():
+    workers = [Place("a", 2), Place("b", 9), Place("c", 1), Place("d", 4)]
+    went, at = [], ""
+    for _ in range(4):
+        (start,) = decide([Waiting("j", "red", 5, 2, 0.0, at)], workers=workers).starts
+        went.append(at := start.worker)
+    assert went == ["a", "b", "d", "a"]
 
 
 def test_the_least_important_and_youngest_give_their_places_and_no_more_than_needed():

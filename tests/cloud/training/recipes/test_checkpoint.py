@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.disk import NoRoom
+from shared.errors import Unavailable
 
 if TYPE_CHECKING:
     from cloud.training.recipes.checkpoint import Checkpoints
@@ -141,13 +142,11 @@ def test_a_full_disk_is_said_with_what_to_free_and_leaves_no_half_file(
     assert names(tmp_path) == []
 
 
-def test_a_folder_that_is_a_file_is_a_bad_checkpoint(tmp_path: Path) -> None:
-    from cloud.training.recipes.failing import BadCheckpoint
-
+def test_a_place_that_cannot_be_used_is_away_and_no_fault_of_the_job(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(BadCheckpoint, match="file: "):
+    with pytest.raises(Unavailable, match="file: "):
         checkpoints(tmp_path / "file").newest()
-    with pytest.raises(BadCheckpoint, match="file"):
+    with pytest.raises(Unavailable, match="file"):
         checkpoints(tmp_path / "file").save(1, a_state(1))
 
 

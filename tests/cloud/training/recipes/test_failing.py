@@ -5,14 +5,18 @@ import pytest
 
 from cloud.training.recipes.failing import BadCheckpoint, LossNotFinite, failed
 from shared.disk import NoRoom
-from shared.errors import Malformed
+from shared.errors import Malformed, Unavailable
 
 
 @pytest.mark.parametrize(
     ("error", "reason", "words"),
     [
         (LossNotFinite("the loss", 4), "nan_loss", "step 4: the loss is no finite number"),
-        (BadCheckpoint("folder: is a file"), "bad_checkpoint", "folder: is a file"),
+        (BadCheckpoint("a: 9 bytes is over 5"), "bad_checkpoint", "a: 9 bytes is over 5"),
+        (Unavailable("x: cannot write it: Input/output error"), "away", "x: cannot write it: I"),
+        (OSError(errno.EIO, os.strerror(errno.EIO), "rows.npz"), "away",
+         "rows.npz: Input/output error; see to its disk"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "away", "a file: Read-only file system"),
         (NoRoom("x: no room"), "no_room", "x: no room"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a.onnx"), "no_room",
          "a.onnx: No space left on device; free space on its disk"),

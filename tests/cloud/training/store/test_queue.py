@@ -1,10 +1,14 @@
 """Jobs in a real database, on virtual time: claims, leases, retries, bounds; SQLite and PostgreSQL."""
 
 import asyncio
+import os
+import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import text
 
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import Artifact, JobSpec, JobState, Point, Quota, Run, Supervised
@@ -16,6 +20,7 @@ from cloud.training.tracking.tracking import Tracking
 from cloud.training.worker.desk import Desk, Held
 from cloud.training.worker.notes import Notes
 from shared.errors import Conflict, InUse, Overloaded, Unavailable, Unknown
+from tests.cloud.training.worker.standing import until
 
 RECIPE = Supervised(version="1.0.0", name="n", network="edge-net", base="b")
 RULES = Training(
@@ -88,7 +93,8 @@ def test_a_job_is_claimed_once_and_ends_with_its_bundle(at):
             ),
         ),
     )
-    assert at.end(one, job, Done("n@1.0.0", "a" * 64), artifacts=[kept], figures={"accuracy": 0.5})
+    last = held(job, Notes(figures={"accuracy": 0.5}))
+    assert asyncio.run(one.end(last, Done("n@1.0.0", "a" * 64), [kept]))
     done = at.job("job-1")
     assert (done.state, done.bundle, done.attempts, done.place) == (
         JobState.DONE,
@@ -96,7 +102,8 @@ def test_a_job_is_claimed_once_and_ends_with_its_bundle(at):
         1,
         None,
     )
-    assert asyncio.run(at.tracking.run("job-1")).artifacts == (kept,)
+    run = asyncio.run(at.tracking.run("job-1"))
+    assert (run.artifacts, run.figures) == ((kept,), {"accuracy": 0.5})
 
 
 def test_many_workers_never_get_one_job_twice(at):
@@ -189,6 +196,21 @@ def test_what_meets_a_store_that_is_away_waits_longer_each_time_and_costs_no_att
         at.now += 0.2
 
 
+def test_a_job_that_finds_its_store_away_at_one_worker_is_another_ones_turn(at):
+    at.submit(attempts_max=1)
+    broken, healthy = at.desk("a", cpus=1), at.desk("b")
+    assert at.beat(healthy).claimed  # so that both are there, and one is free
+    at.submit(attempts_max=1)
+    (job,) = at.beat(broken).claimed
+    at.end(broken, job, GaveBack("the store is away", costs=False, away=1))
+    assert at.job("job-2").worker == ""
+    at.now += 4.1
+    assert at.beat(broken).claimed == []
+    (job,) = at.beat(healthy).claimed
+    at.end(healthy, job, GaveBack("gave its place", costs=False))
+    assert [job.id for job in at.beat(broken).claimed] == ["job-2"]
+
+
 def test_a_worker_that_claims_nothing_gets_nothing_placed_on_it(at):
     full, other = at.desk("a"), at.desk("b")
     asyncio.run(full.beat((), "takes no jobs: its disk is full", claims=False))
@@ -239,6 +261,24 @@ def test_a_run_ends_with_its_job_however_that_ends(at):
     for job, ended_at in ((vanished, 1060.0), (waits, 1000.0), (done, 1000.0)):
         assert at.job(job.id).ended_at == ended_at
         assert asyncio.run(at.tracking.run(job.id)).ended_at == ended_at
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        Broke("a\0b\udcff"),
+        GaveBack("a\0b\udcff", costs=True),
+        GaveBack("a\0b\udcff", costs=False, away=1),
+        Done("n@1.0.0", "0" * 64, words="a\0b\udcff"),
+    ],
+    ids=["broke", "crashed", "away", "done"],
+)
+def test_what_no_database_takes_is_replaced_in_the_words_of_an_end(at, ended):
+    at.submit()
+    desk = at.desk()
+    (job,) = at.beat(desk).claimed
+    assert at.end(desk, job, ended) is not None
+    assert at.job("job-1").why.startswith("a\ufffdb\ufffd")
 
 
 def test_a_worker_that_drains_or_is_gone_gets_no_jobs_and_is_listed_as_it_was_seen(at):
@@ -427,7 +467,7 @@ def test_old_jobs_are_forgotten_with_files_that_nothing_else_names(at):
     for artifacts in ([shared, own], [shared]):
         at.submit()
         (job,) = at.beat(desk).claimed
-        asyncio.run(desk.end(held(job), Done("n@1.0.0", "b" * 64), artifacts, {}))
+        asyncio.run(desk.end(held(job), Done("n@1.0.0", "b" * 64), artifacts))
         at.now += 600.0
     asyncio.run(at.queue.sweep())
     with pytest.raises(Unknown, match="forgotten"):
@@ -462,6 +502,26 @@ def test_the_migrations_make_the_tables_of_the_schema(at):
     assert at.database.read(look) == []
 
 
+def test_a_database_that_hangs_holds_no_owner_up(postgres, monkeypatch, caplog):
+    monkeypatch.setattr("cloud.store.owning._LET_GO_S", 0.5)
+    database = LearningDatabase(postgres.new_database())
+    database.open()
+    held_by = text("SELECT pid FROM pg_locks WHERE locktype = 'advisory'")
+    began = time.monotonic()
+    with database.owned():
+        pid = database.read(lambda connection: connection.execute(held_by).scalar_one())
+        os.kill(pid, signal.SIGSTOP)
+    took_s = time.monotonic() - began
+    os.kill(pid, signal.SIGCONT)
+    (unlocking,) = [one for one in threading.enumerate() if one.name == "unlock"]
+    unlocking.join(60)
+    assert took_s < 30
+    assert [one.getMessage() for one in caplog.records] == ["lock_not_let_go"]
+    with database.owned():
+        pass
+    database.close()
+
+
 def test_one_process_drives_the_loops_of_a_database_and_workers_do_not_ask(at):
     other = LearningDatabase(at.database._engine.url.render_as_string(hide_password=False))
     with at.database.owned():
@@ -472,3 +532,34 @@ def test_one_process_drives_the_loops_of_a_database_and_workers_do_not_ask(at):
     with other.owned():
         pass
     other.close()
+
+
+def test_what_is_in_the_way_of_sweeps_is_said_once_and_that_it_is_over(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr("cloud.training.queue.queue._SWEEP_S", 0.01)
+    caplog.set_level("INFO")
+    ahead_s = 1000.0
+    database = LearningDatabase(f"sqlite:///{tmp_path / 'learning.db'}")
+    blobs = FolderBlobs(tmp_path / "artifacts")
+    queue = JobQueue(database, Training(), blobs, lambda: time.time() + ahead_s)
+
+    async def said():
+        return [one.getMessage() for one in caplog.records if one.name.startswith("cloud.training")]
+
+    async def go():
+        nonlocal ahead_s
+        running = asyncio.create_task(queue.run())
+        await until(said, lambda found: len(found) == 1)
+        ahead_s = 0.0
+        await until(said, lambda found: len(found) == 2)  # there are no tables yet
+        database.open()
+        found = await until(said, lambda found: len(found) > 2)
+        running.cancel()
+        await asyncio.wait([running])
+        return found
+
+    assert asyncio.run(go()) == [
+        "training_sweep_failed", "training_sweep_failed", "training_sweeps_again",
+    ]  # fmt: skip
+    database.close()

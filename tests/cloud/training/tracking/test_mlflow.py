@@ -338,6 +338,28 @@ def test_a_server_that_is_none_is_named():
         asyncio.run(wrong())
 
 
+def test_a_server_that_nests_without_end_ends_no_worker(tmp_path, caplog):
+    async def nested(_):
+        return web.Response(text="[" * 200_000)
+
+    async def go():
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", nested)
+        async with serving(app) as url:
+            at = Standing(tmp_path / "at", f'mlflow = "{url}"')
+            async with at.working():
+                over = await at.over(await at.submit("fails"))
+            at.close()
+            with pytest.raises(Refused, match="its answer is no JSON"):
+                await export(url, RUN, [], JobState.DONE)
+        return over
+
+    over = asyncio.run(go())
+    assert over.state is JobState.FAILED
+    (record,) = [one for one in caplog.records if one.msg == "mlflow_export_failed"]
+    assert record.job == over.id
+
+
 def test_a_server_that_is_away_is_said():
     with pytest.raises(Disconnected):
         asyncio.run(export("http://127.0.0.1:9", RUN, [], JobState.DONE))

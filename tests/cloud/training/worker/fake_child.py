@@ -107,6 +107,9 @@ def misbehave(does: str, folder: Path) -> None:
         case "no_room":
             say("failed", reason="no_room", words="the disk is full")
             sys.exit(1)
+        case "faulty_disk":
+            say("failed", reason="away", words="the disk is faulty")
+            sys.exit(1)
         case "leaves":
             child = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True

@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from cloud.training.documents import JobState
+from cloud.training.store.clock import ClockOff
 from cloud.training.worker.beating import Beating
 from cloud.training.worker.desk import Answer
 from cloud.training.worker.service import TrainWorkerService
@@ -106,3 +107,24 @@ def test_a_beat_without_an_answer_is_the_only_one_and_its_answer_counts(caplog):
         return [record.getMessage() for record in caplog.records]
 
     assert virtual_time.run(go()) == ["learning_database_away"] * 2
+
+
+def test_what_is_in_the_way_of_beats_is_said_once_and_that_it_is_over(caplog):
+    caplog.set_level("INFO")
+
+    async def go():
+        kick, never = asyncio.Event(), float("inf")
+        database = Database()
+        beating = Beating(database.beat, 30.0)
+        for answer in (
+            Unavailable("away"), Unavailable("still"), ClockOff("9.1 s ahead"), ClockOff("9.2 s"),
+            Answer(), Answer(), Unavailable("away"),
+        ):  # fmt: skip
+            database.answers.put_nowait(answer)
+            await beating.answer(kick, never)
+        return [(one.getMessage(), getattr(one, "why", "")) for one in caplog.records]
+
+    assert virtual_time.run(go()) == [
+        ("learning_database_away", "away"), ("learning_database_away", "9.1 s ahead"),
+        ("learning_database_back", ""), ("learning_database_away", "away"),
+    ]  # fmt: skip

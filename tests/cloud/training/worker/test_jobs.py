@@ -17,6 +17,7 @@ BAD = {
     "crashes": "SIGSEGV ended it",
     "ends": "ended with code 3",
     "no_room": "no_room: the disk is full",
+    "faulty_disk": "away: the disk is faulty",
 }
 TWICE = "crashes"
 """May be tried again; the others may not, since each process takes a second."""

@@ -1,6 +1,7 @@
 """What a job said last is stored, however its end and a beat of its worker meet."""
 
 import asyncio
+import os
 import time
 
 from cloud.training.documents import JobState
@@ -103,3 +104,23 @@ def test_a_deaf_job_is_killed_after_the_grace_and_not_after_two(tmp_path):
     at.close()
     assert at.config.worker.grace_s <= took_s < 2 * at.config.worker.grace_s
     assert (job.state, job.attempts) == (JobState.QUEUED, 0)
+
+
+def test_a_job_whose_last_words_no_database_takes_is_failed_without_them(tmp_path):
+    at = Standing(tmp_path / "at")
+    desk, around = surroundings(at)
+
+    async def go():
+        run, running = await begun(at, desk, around, "trains", steps=3)
+        run._notes.said(os.fsdecode(b"step\xff"), 1.0)
+        await running
+        job = run.job.id
+        return run, await at.queue.job(job), await at.tracking.logs(job)
+
+    run, job, logs = asyncio.run(go())
+    at.close()
+    assert run.is_told
+    assert run.is_over
+    assert (job.state, job.bundle) == (JobState.FAILED, None)
+    assert job.why.startswith("its end cannot be stored: the learning database: ")
+    assert logs == []

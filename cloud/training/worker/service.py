@@ -201,14 +201,9 @@ class TrainWorkerService:
     async def _run(
         self, run: JobRun, before: "asyncio.Task[None] | None", around: Surroundings
     ) -> None:
-        """`before`: its last run here, which lost it; two in one folder would spoil it for both."""
         job = run.job.id
         try:
-            if before is not None:
-                await asyncio.wait([before])
-            async with self._clearing:
-                pass  # what began before this job was here; whatever begins later lets its folder be
-            await run.run()
+            await run.run(lambda: self._may_begin(before))
         finally:
             if self._runs.get(job) is run:
                 del self._runs[job], self._tasks[job]
@@ -219,6 +214,13 @@ class TrainWorkerService:
             await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
         if self._config.worker.mlflow is not None:
             await copy_to(self._config.worker.mlflow, Tracking(self._database), job)
+
+    async def _may_begin(self, before: "asyncio.Task[None] | None") -> None:
+        """`before`: its last run here, which lost it; two in one folder would spoil it for both."""
+        if before is not None:
+            await asyncio.wait([before])
+        async with self._clearing:
+            pass  # what began before this job was here; whatever begins later lets its folder be
 
     async def _pause(self, pause_s: float) -> None:
         """Until the next beat is due; a job that ends, or a stop, brings it on."""

@@ -30,6 +30,7 @@ from cloud.training.worker.desk import Answer, Desk
 from cloud.training.worker.job import JobRun, Surroundings
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.threads import Daemons
 from shared.disk import writing
 from shared.errors import InUse, Unavailable
 
@@ -86,6 +87,7 @@ class TrainWorkerService:
         Raises `Refused` or `Unavailable` when it cannot start.
         """
         config = self._config
+        asyncio.get_running_loop().set_default_executor(Daemons())
         await asyncio.to_thread(_make_folders, config)
         with _alone(config.work_dir) as token:
             return await self._work(token)

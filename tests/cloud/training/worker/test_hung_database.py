@@ -1,7 +1,13 @@
-"""A database that neither answers nor refuses: another process has its write lock and keeps it."""
+"""A database that neither answers nor refuses: another process has its write lock and keeps it, or it is
+stopped.
+"""
 
 import asyncio
+import os
+import signal
 import sqlite3
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +17,7 @@ from cloud.training.worker.desk import Answer
 from cloud.training.worker.service import TrainWorkerService
 from shared.errors import Unavailable
 from simulations import virtual_time
+from simulations.postgres import running_postgres
 from tests.cloud.training.worker.standing import FAKE, LOOK_S, Standing, until
 from tests.cloud.training.worker.test_interrupted import children_of, stepped
 from tests.cloud.training.worker.test_last_words import begun, surroundings
@@ -47,6 +54,37 @@ def test_jobs_end_with_their_leases_and_the_worker_when_it_is_told_to(at):
         return await at.queue.job(job)
 
     assert asyncio.run(go()).state is JobState.RUNNING  # and nothing was said of it
+
+
+@contextmanager
+def hung(server):
+    """PostgreSQL's processes, stopped."""
+    first = server._server.pid
+    pids = [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_told_to_end_waits_for_no_thread_of_its(tmp_path):
+    with running_postgres() as server:
+        at = Standing(tmp_path / "at", training=f'url = "{server.new_database()}"\nlease_s = 2.0')
+        with at.process() as worker:
+
+            async def at_work():
+                return await at.queue.workers()
+
+            (found,) = asyncio.run(until(at_work, bool))
+            asyncio.run(until(at_work, lambda now: now[0].seen_at > found.seen_at))
+            with hung(server):
+                worker.send_signal(signal.SIGTERM)
+                assert worker.wait(30) == 0
+        at.close()
 
 
 def test_the_end_of_a_job_is_told_no_longer_than_it_is_ours(at):

@@ -5,15 +5,9 @@ over: then it may be another worker's, and goes on there.
 """
 
 import asyncio
-import fcntl
 import logging
-import os
-import re
-import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from cloud.training.cards import code_version
@@ -31,12 +25,14 @@ from cloud.training.worker.job import JobRun, Surroundings
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
 from cloud.training.worker.threads import Daemons
-from shared.disk import writing
-from shared.errors import InUse, Unavailable
+from cloud.training.worker.work_dir import alone, make_folders
+from shared.errors import Unavailable
 
 log = logging.getLogger(__name__)
 _DRAIN_S: Final = 20.0
 """Beside `grace_s`: to store what jobs left."""
+_LEAVE_S: Final = 5.0
+"""To say that it is gone."""
 
 
 class TrainWorkerService:
@@ -58,7 +54,8 @@ class TrainWorkerService:
         self._kick = asyncio.Event()
         self._database = LearningDatabase(config.database_url, config.training.lease_s)
         self._runs: dict[str, JobRun] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        """All that it does beside beats, and for which job."""
         self._clearing = asyncio.Lock()
         """Of old folders: no job begins in one that goes."""
         self._lacked = False
@@ -88,8 +85,8 @@ class TrainWorkerService:
         """
         config = self._config
         asyncio.get_running_loop().set_default_executor(Daemons())
-        await asyncio.to_thread(_make_folders, config)
-        with _alone(config.work_dir) as token:
+        await asyncio.to_thread(make_folders, config)
+        with alone(config.work_dir) as token:
             return await self._work(token)
 
     async def _work(self, token: str) -> bool:
@@ -120,16 +117,20 @@ class TrainWorkerService:
             await asyncio.to_thread(database.close)
 
     async def _serve(self, around: Surroundings, apart: str) -> bool:
+        """What the database gave this worker is in `_runs` until its end is told, or comes with the answer of
+        the beat under way; all else that it does is in `_tasks`. So it ends, once it is told to, when there is
+        neither a task nor a beat that may bring jobs; and at `until`, when all of them are cancelled.
+        """
         config, loop = self._config, asyncio.get_running_loop()
         await around.desk.begin(apart)  # raises where another has the name
         await asyncio.to_thread(around.preparing.prune, frozenset())
         log.info("train_worker", extra={"worker": config.name, "apart": apart, "cpus": config.cpus})
         self._announce(config.name, apart)
         beating = Beating(lambda: self._beat(around, apart), config.training.lease_s)
-        until = float("inf")
+        until, in_time = float("inf"), True
         try:
             async with asyncio.TaskGroup() as tasks:
-                while not (self.stopping and not self._runs):
+                while not self._is_drained or beating.may_bring_jobs:
                     if self.stopping:
                         until = min(until, loop.time() + config.worker.grace_s + _DRAIN_S)
                         self._stop_runs()
@@ -138,22 +139,33 @@ class TrainWorkerService:
                     elif beating.is_lease_over:
                         for run in self._runs.values():
                             run.stop("lost")
-                    if loop.time() > until:
-                        log.error("drain_cut", extra={"jobs": sorted(self._runs)})
-                        for task in self._tasks.values():
-                            task.cancel()
-                        return False
-                    if not beating.is_under_way:
+                    if loop.time() >= until:
+                        in_time = self._cut()
+                        break
+                    if not (beating.is_under_way or self._is_drained):
                         await self._pause(config.worker.beat_s)
             if not beating.is_under_way:
                 await self._leave(around.desk)
-            return True
+            return in_time
         finally:
             await beating.end()
 
+    @property
+    def _is_drained(self) -> bool:
+        return self.stopping and not self._tasks
+
+    def _cut(self) -> bool:
+        """End everything now; whether nothing of a job of ours is left untold."""
+        runs = self._runs.items()
+        left = sorted(job for job, run in runs if not run.is_told and run.asked.how != "lost")
+        log.error("drain_cut", extra={"jobs": left})
+        for task in self._tasks:
+            task.cancel()
+        return not left
+
     async def _leave(self, desk: Desk) -> None:
         try:
-            async with asyncio.timeout(self._config.training.lease_s):
+            async with asyncio.timeout(_LEAVE_S):
                 await desk.gone()
         except (Unavailable, TimeoutError) as error:
             log.warning("learning_database_away", extra={"why": str(error)[:300]})
@@ -194,21 +206,27 @@ class TrainWorkerService:
 
     def _begin(self, claimed: Claimed, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
         log.info("job_begins", extra={"job": claimed.id, "attempt": claimed.attempts})
-        before = self._tasks.get(claimed.id)
+        before = [task for task, job in self._tasks.items() if job == claimed.id]
         run = self._runs[claimed.id] = JobRun(claimed, around)
-        self._tasks[claimed.id] = tasks.create_task(
-            self._run(run, before, around), name=f"job {claimed.id}"
-        )
+        if self.stopping:  # its beat was under way
+            run.stop("shutdown")
+        task = tasks.create_task(self._run(run, before, around), name=f"job {claimed.id}")
+        self._tasks[task] = claimed.id
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._kick.set()
 
     async def _run(
-        self, run: JobRun, before: "asyncio.Task[None] | None", around: Surroundings
+        self, run: JobRun, before: Sequence[asyncio.Task[None]], around: Surroundings
     ) -> None:
         job = run.job.id
         try:
             await run.run(lambda: self._may_begin(before))
         finally:
             if self._runs.get(job) is run:
-                del self._runs[job], self._tasks[job]
+                del self._runs[job]
             self._kick.set()
         async with self._clearing:
             if run.is_over:
@@ -217,10 +235,10 @@ class TrainWorkerService:
         if self._config.worker.mlflow is not None:
             await copy_to(self._config.worker.mlflow, Tracking(self._database), job)
 
-    async def _may_begin(self, before: "asyncio.Task[None] | None") -> None:
-        """`before`: its last run here, which lost it; two in one folder would spoil it for both."""
-        if before is not None:
-            await asyncio.wait([before])
+    async def _may_begin(self, before: Sequence[asyncio.Task[None]]) -> None:
+        """`before`: its runs here, which lost it; two in one folder would spoil it for both."""
+        if before:
+            await asyncio.wait(before)
         async with self._clearing:
             pass  # what began before this job was here; whatever begins later lets its folder be
 
@@ -232,32 +250,3 @@ class TrainWorkerService:
         except TimeoutError:
             pass
         self._kick.clear()
-
-
-def _make_folders(config: WorkerConfig) -> None:
-    with writing(config.work_dir):
-        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        config.work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-@contextmanager
-def _alone(work_dir: Path) -> Iterator[str]:
-    """What tells this folder's worker from others: it stays over a restart, since whoever has the lock
-    knows that the one before is gone. Raises `InUse`.
-    """
-    handle = os.open(work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InUse(
-                f"{work_dir}: another train-worker uses this folder; end it, or set worker.work_dir"
-            ) from error
-        token = os.pread(handle, 64, 0).decode("ascii", "replace")
-        if not re.fullmatch(r"[0-9a-f]{32}", token):
-            token = secrets.token_hex(16)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, token.encode(), 0)
-        yield token
-    finally:
-        os.close(handle)

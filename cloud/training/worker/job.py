@@ -78,7 +78,7 @@ class JobRun:
         self._process = Process(around.settings, self.asked, self.heard.take)
         self._artifacts: list[Artifact] = []
         self.is_told = False
-        """Its end is stored: it has nothing more to say."""
+        """Its end is stored, or is no matter of ours: it has nothing more to say."""
         self.is_over = False
         """And it goes on nowhere."""
 
@@ -94,8 +94,8 @@ class JobRun:
         self.heard.notes.put_back(held.notes)
 
     async def run(self, may_begin: Callable[[], Awaitable[None]] = _at_once) -> None:
-        """To its end. What goes wrong with the job is told to the queue, never raised. Nothing of it is in its
-        folder before `may_begin`, nor after this.
+        """To its end. What goes wrong with the job is told to the queue, never raised. Nothing of it writes in
+        its folder before `may_begin`, nor after this.
         """
         try:
             ended = await self._ended(may_begin)
@@ -103,6 +103,7 @@ class JobRun:
                 self._around.aways.over(self.job.id)
             await unless(self.asked.lost, self._tell(ended))
         except Overtaken:
+            self.is_told = True
             log.warning("job_lost", extra={"job": self.job.id})
         finally:
             await self._sharing.end()

@@ -7,7 +7,7 @@ import pytest
 
 from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import JobState
-from tests.cloud.training.worker.standing import SlowBlobs, Standing
+from tests.cloud.training.worker.standing import SlowBlobs, Standing, until
 from tests.cloud.training.worker.test_last_words import begun, surroundings
 
 HASH = "d" * 64
@@ -89,9 +89,15 @@ def test_a_job_that_is_lost_is_over_when_no_thread_is_in_its_folder_any_more(at)
         run, running = await begun(at, desk, around, "trains", steps=9_999, pace_s=0.05)
         assert await asyncio.to_thread(at.blobs.begun.wait, 60)
         run.stop("lost")
-        return await told_and_not_over(at, run, running, "running")
 
-    asyncio.run(go())
+        async def is_told():
+            return run.is_told
+
+        await until(is_told, bool)  # and no beat renews its lease any more
+        await desk.beat((), "nothing", claims=False)
+        return await told_and_not_over(at, run, running, "queued")
+
+    assert asyncio.run(go()).attempts == 0
 
 
 def test_while_its_bundle_is_stored_which_is_no_work_of_its(tmp_path):

@@ -12,18 +12,17 @@ from typing import Final
 
 from cloud.training.cards import code_version
 from cloud.training.store.blobs import open_blobs
-from cloud.training.store.claim_rows import Claimed
 from cloud.training.store.database import LearningDatabase
-from cloud.training.tracking.mlflow import copy_to
 from cloud.training.tracking.tracking import Tracking
 from cloud.training.worker.beating import Beating
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.child import CHILD
 from cloud.training.worker.config import WorkerConfig
 from cloud.training.worker.desk import Answer, Desk
-from cloud.training.worker.job import JobRun, Surroundings
+from cloud.training.worker.job import Surroundings
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.runs import Runs
 from cloud.training.worker.threads import Daemons
 from cloud.training.worker.work_dir import alone, make_folders
 from shared.errors import Unavailable
@@ -53,11 +52,7 @@ class TrainWorkerService:
         self._stop = asyncio.Event()
         self._kick = asyncio.Event()
         self._database = LearningDatabase(config.database_url, config.training.lease_s)
-        self._runs: dict[str, JobRun] = {}
-        self._tasks: dict[asyncio.Task[None], str] = {}
-        """All that it does beside beats, and for which job."""
-        self._clearing = asyncio.Lock()
-        """Of old folders: no job begins in one that goes."""
+        self._runs = Runs(Tracking(self._database), config.worker.mlflow, self._kick)
         self._lacked = False
 
     @property
@@ -65,15 +60,12 @@ class TrainWorkerService:
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Claim nothing new; jobs write a checkpoint and go back to the queue."""
+        """Claim nothing new; jobs write a checkpoint and go back to the queue. At once: whoever tells the worker
+        to end may tell its jobs' processes in the same moment.
+        """
         self._stop.set()
-        self._stop_runs()
+        self._runs.stop("shutdown")
         self._kick.set()
-
-    def _stop_runs(self) -> None:
-        """At once: whoever tells the worker to end may tell its jobs' processes in the same moment."""
-        for run in self._runs.values():
-            run.stop("shutdown")
 
     def read_again(self) -> None:
         """Nothing: keys and certificates are read for each connection."""
@@ -117,9 +109,9 @@ class TrainWorkerService:
             await asyncio.to_thread(database.close)
 
     async def _serve(self, around: Surroundings, apart: str) -> bool:
-        """What the database gave this worker is in `_runs` until its end is told, or comes with the answer of
-        the beat under way; all else that it does is in `_tasks`. So it ends, once it is told to, when there is
-        neither a task nor a beat that may bring jobs; and at `until`, when all of them are cancelled.
+        """What the database gave this worker is in `_runs.by_job` until its end is told, or comes with the answer
+        of the beat under way; all else that it does is in `_runs.tasks`. So it ends, once it is told to, when
+        there is neither a task nor a beat that may bring jobs; and at `until`, when all of them are cancelled.
         """
         config, loop = self._config, asyncio.get_running_loop()
         await around.desk.begin(apart)  # raises where another has the name
@@ -133,14 +125,13 @@ class TrainWorkerService:
                 while not self._is_drained or beating.may_bring_jobs:
                     if self.stopping:
                         until = min(until, loop.time() + config.worker.grace_s + _DRAIN_S)
-                        self._stop_runs()
+                        self._runs.stop("shutdown")
                     if (answer := await beating.answer(self._kick, until)) is not None:
                         self._act(answer, around, tasks)
                     elif beating.is_lease_over:
-                        for run in self._runs.values():
-                            run.stop("lost")
+                        self._runs.stop("lost")
                     if loop.time() >= until:
-                        in_time = self._cut()
+                        in_time = self._runs.cut()
                         break
                     if not (beating.is_under_way or self._is_drained):
                         await self._pause(config.worker.beat_s)
@@ -152,16 +143,7 @@ class TrainWorkerService:
 
     @property
     def _is_drained(self) -> bool:
-        return self.stopping and not self._tasks
-
-    def _cut(self) -> bool:
-        """End everything now; whether nothing of a job of ours is left untold."""
-        runs = self._runs.items()
-        left = sorted(job for job, run in runs if not run.is_told and run.asked.how != "lost")
-        log.error("drain_cut", extra={"jobs": left})
-        for task in self._tasks:
-            task.cancel()
-        return not left
+        return self.stopping and not self._runs.tasks
 
     async def _leave(self, desk: Desk) -> None:
         try:
@@ -183,7 +165,7 @@ class TrainWorkerService:
     async def _beat(self, around: Surroundings, apart: str) -> Answer:
         lacks = await self._lacks_room(around.preparing)
         async with around.desk.turn:
-            runs = [run for _, run in sorted(self._runs.items()) if not run.is_told]
+            runs = self._runs.untold()
             held = [run.held() for run in runs]
             claims = not self.stopping and not lacks
             says = f"takes no jobs: {lacks}; {apart}" if lacks else apart
@@ -195,52 +177,17 @@ class TrainWorkerService:
                 raise
 
     def _act(self, answer: Answer, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
+        by_job = self._runs.by_job
         for job, how in answer.stops.items():
-            if job in self._runs:
-                self._runs[job].stop("cancel" if how == "cancel" else "preempt")
+            if job in by_job:
+                by_job[job].stop("cancel" if how == "cancel" else "preempt")
         for job in answer.lost:
-            if job in self._runs:
-                self._runs[job].stop("lost")
+            if job in by_job:
+                by_job[job].stop("lost")
         for claimed in answer.claimed:
-            self._begin(claimed, around, tasks)
-
-    def _begin(self, claimed: Claimed, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
-        log.info("job_begins", extra={"job": claimed.id, "attempt": claimed.attempts})
-        before = [task for task, job in self._tasks.items() if job == claimed.id]
-        run = self._runs[claimed.id] = JobRun(claimed, around)
-        if self.stopping:  # its beat was under way
-            run.stop("shutdown")
-        task = tasks.create_task(self._run(run, before, around), name=f"job {claimed.id}")
-        self._tasks[task] = claimed.id
-        task.add_done_callback(self._over)
-
-    def _over(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        self._kick.set()
-
-    async def _run(
-        self, run: JobRun, before: Sequence[asyncio.Task[None]], around: Surroundings
-    ) -> None:
-        job = run.job.id
-        try:
-            await run.run(lambda: self._may_begin(before))
-        finally:
-            if self._runs.get(job) is run:
-                del self._runs[job]
-            self._kick.set()
-        async with self._clearing:
-            if run.is_over:
-                await asyncio.to_thread(around.preparing.remove, job)
-            await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
-        if self._config.worker.mlflow is not None:
-            await copy_to(self._config.worker.mlflow, Tracking(self._database), job)
-
-    async def _may_begin(self, before: Sequence[asyncio.Task[None]]) -> None:
-        """`before`: its runs here, which lost it; two in one folder would spoil it for both."""
-        if before:
-            await asyncio.wait(before)
-        async with self._clearing:
-            pass  # what began before this job was here; whatever begins later lets its folder be
+            self._runs.begin(claimed, around, tasks)
+        if self.stopping:  # meanwhile
+            self._runs.stop("shutdown")
 
     async def _pause(self, pause_s: float) -> None:
         """Until the next beat is due; a job that ends, or a stop, brings it on."""

@@ -187,7 +187,9 @@ def test_a_process_that_is_told_to_end_beside_its_worker_costs_no_attempt(at):
             pid = await importing(at, job)
             service.stop()
             os.kill(pid, signal.SIGTERM)
-            assert service._runs[job].asked.how == "shutdown"  # and not only after the next beat
+            assert (
+                service._runs.by_job[job].asked.how == "shutdown"
+            )  # and not only after the next beat
         return await at.queue.job(job)
 
     found = asyncio.run(go())

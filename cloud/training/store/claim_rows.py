@@ -5,11 +5,11 @@ to others when the lease is over, and one that comes too late finds another toke
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from cloud.training.documents import JobSpec, JobState
 from cloud.training.queue.ending import Ended, GaveBack, changes
@@ -112,15 +112,38 @@ def let_go(connection: Connection, worker: str, now: float) -> None:
 
 def take_over(connection: Connection, rules: Training, now: float) -> list[str]:
     """Jobs whose workers vanished go back to the queue, or fail; their ids."""
+    return _take(connection, _J.due_at <= now, "its worker {} vanished", True, rules, now)
+
+
+def give_back(
+    connection: Connection, worker: str, held: Sequence[str], rules: Training, now: float
+) -> list[str]:
+    """Jobs of a worker that lives and is not at work on them go back to the queue at no attempt's cost: the
+    database was away for longer than their leases, or its answer that gave them was lost. `held`: the
+    tokens of those that it has; their ids.
+    """
+    others = and_(_J.worker == worker, _J.owner.not_in(held))
+    words = "its worker {} had lost it while the learning database was away"
+    return _take(connection, others, words, False, rules, now)
+
+
+def _take(
+    connection: Connection,
+    which: ColumnElement[bool],
+    words: str,
+    costs: bool,
+    rules: Training,
+    now: float,
+) -> list[str]:
     query = select(_J.id, _J.spec, _J.attempts, _J.stop, _J.worker, _J.why, _J.preemptions).where(
-        _J.state.in_(HELD), _J.due_at <= now
+        _J.state.in_(HELD), which
     )
     lost = connection.execute(query.order_by(_J.seq)).all()
     for one in lost:
-        vanished = GaveBack(f"its worker {one.worker} vanished", costs=True)
+        back = GaveBack(words.format(one.worker), costs=costs)
         attempts_max = JobSpec.model_validate_json(one.spec).attempts_max
         values = changes(
-            vanished, one.attempts, attempts_max, one.stop, one.why, one.preemptions, rules, now
+            back, one.attempts, attempts_max, one.stop, one.why, one.preemptions, rules, now
         )
         job_rows.change(connection, one.id, values)
     return [one.id for one in lost]

@@ -33,13 +33,12 @@ def seen(
     }])  # fmt: skip
 
 
-def gone(connection: Connection, name: str, token: str) -> None:
-    """It ended in order: another of its name may begin at once. When it was seen last stays true."""
-    connection.execute(
-        s.workers.update()
-        .where(_W.name == name, _W.token == token)
-        .values(token=_NOBODY, cpus=0)
-    )  # fmt: skip
+def gone(connection: Connection, name: str, token: str) -> bool:
+    """It ended in order: another of its name may begin at once. When it was seen last stays true. False:
+    another one has the name.
+    """
+    mine = s.workers.update().where(_W.name == name, _W.token == token)
+    return bool(connection.execute(mine.values(token=_NOBODY, cpus=0)).rowcount)
 
 
 def forget_workers(connection: Connection, seen_before: float) -> None:

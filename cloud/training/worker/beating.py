@@ -36,16 +36,21 @@ class Beating:
         """Since the last one that had an answer: our jobs may be others' by now."""
         return self._clock() >= self._renewed_at + self._lease_s
 
+    @property
+    def may_bring_jobs(self) -> bool:
+        """The one under way: what it claims is ours for a lease from its beginning."""
+        return self.is_under_way and self._clock() < self._began + self._lease_s
+
     async def answer(self, kick: asyncio.Event, until: float) -> Answer | None:
         """Of the beat under way, or of a new one. None where the database is away or a clock off, each of
-        which is said once, as is the end of it, or where there is something to look at before its answer: `kick`, a lease that is over, the
-        time `until`.
+        which is said once, as is the end of it; or where there is something to look at before its answer:
+        `kick`, a lease that is over (the one before it, or its own), the time `until`.
         """
         if self._under_way is None:
             self._began = self._clock()
             self._under_way = asyncio.create_task(self._beat(), name="beat")
-        lease_ends = float("inf") if self.is_lease_over else self._renewed_at + self._lease_s
-        ends = min(lease_ends, until)
+        now, leases = self._clock(), (self._renewed_at, self._began)
+        ends = min([until, *(at + self._lease_s for at in leases if now < at + self._lease_s)])
         kicked = asyncio.create_task(kick.wait(), name="kicked")
         await asyncio.wait(
             [self._under_way, kicked],

@@ -13,6 +13,7 @@ from typing import Final
 from cloud.training.child_messages import LINE_BYTES_MAX, Order
 from cloud.training.worker.launch import Plan
 from cloud.training.worker.leftovers import MARK, end_leftovers
+from cloud.training.worker.racing import first
 from cloud.training.worker.watch import Astray
 from shared.errors import Unavailable
 from shared.plain_text import plain
@@ -90,18 +91,19 @@ class Child:
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
-    async def end(self, within_s: float) -> int:
-        """Its exit code; after `within_s` it and all of its session are killed, and then whatever
-        else carries its mark.
+    async def end(self, within_s: float, at_once: asyncio.Event) -> int:
+        """Its exit code; after `within_s`, or `at_once`, it and all of its session are killed, and then
+        whatever else carries its mark.
         """
         assert self._process.stdout is not None
         rest = asyncio.create_task(_drop(self._process.stdout), name="rest")
+        exited = asyncio.create_task(_exited(self._process), name="exited")
         try:
-            async with asyncio.timeout(within_s):
-                await _exited(self._process)
-        except TimeoutError:
-            log.warning("job_process_killed", extra={"pid": self.pid})
+            await first(exited, at_once, within_s=within_s)
+            if not exited.done():
+                log.warning("job_process_killed", extra={"pid": self.pid})
         finally:
+            exited.cancel()
             if self._process.returncode is None:
                 self._kill_session()
             await asyncio.to_thread(end_leftovers, self._folder)

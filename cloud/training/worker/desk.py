@@ -79,7 +79,8 @@ class Desk:
         await self._write(change)
 
     async def beat(self, held: Sequence[Held], apart: str, *, claims: bool) -> Answer:
-        """Renew, store, and take what is ours to begin. Raises `InUse` where another one has the name.
+        """Renew, store, give back what is ours and not in `held`, and take what is ours to begin. Raises
+        `InUse` where another one has the name.
 
         Who claims nothing has no CPUs to give: else jobs would be placed here, and wait for it.
         """
@@ -110,9 +111,12 @@ class Desk:
 
     async def gone(self) -> None:
         """This worker ends, and holds nothing."""
-        await self._write(
-            lambda connection: place_rows.gone(connection, self._name, self._token)
-        )  # fmt: skip
+
+        def change(connection: Connection) -> None:
+            if place_rows.gone(connection, self._name, self._token):
+                claim_rows.give_back(connection, self._name, (), self._settings, self._now())
+
+        await self._write(change)
 
     def _beat(
         self, connection: Connection, held: Sequence[Held], apart: str, claims: bool
@@ -130,6 +134,8 @@ class Desk:
             if stop:
                 answer.stops[one.job.id] = stop
             self._store(connection, one)
+        owners = [one.job.owner for one in held]
+        claim_rows.give_back(connection, self._name, owners, settings, now)
         claim_rows.take_over(connection, settings, now)
         if claims:
             answer.claimed = self._claim(connection, now)

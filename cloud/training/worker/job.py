@@ -2,48 +2,37 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, assert_never
 
 from cloud.registry.artifacts.blobs import Blobs
-from cloud.training.child_messages import (
-    Checkpointed,
-    Failed,
-    Made,
-    Measured,
-    Message,
-    Order,
-    Said,
-    Started,
-    Stopped,
-)
-from cloud.training.documents import Artifact, Run
+from cloud.training.child_messages import Failed, Made, Order, Stopped
+from cloud.training.documents import Artifact
 from cloud.training.queue.ending import Broke, Done, Ended, GaveBack
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.store.job_rows import OVER
 from cloud.training.worker import keeping
-from cloud.training.worker.apart import environment, folder_bytes, waited_for_core_s
 from cloud.training.worker.aways import Aways
 from cloud.training.worker.bundles import begun_with
-from cloud.training.worker.child import CHILD, Child, how_it_ended
+from cloud.training.worker.child import CHILD, how_it_ended
 from cloud.training.worker.desk import Desk, Held
+from cloud.training.worker.hearing import Hearing
 from cloud.training.worker.leftovers import end_leftovers
 from cloud.training.worker.notes import Notes
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.process import LastWord, Process
 from cloud.training.worker.pushing import push, registry_of
-from cloud.training.worker.racing import Overtaken, unless
+from cloud.training.worker.racing import Asked, Overtaken, unless
 from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.sharing import Sharing
 from cloud.training.worker.stopping import Stop, failed_as, stopped_as
-from cloud.training.worker.watch import Astray, Bounds, Watch
+from cloud.training.worker.threads import Threads
+from cloud.training.worker.watch import Astray
 from shared.errors import HybridgeError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
-_LOOK_S: Final = 5.0
-"""Between two looks at what a job has on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,55 +52,77 @@ class Surroundings:
     aways: Aways = field(default_factory=Aways)
 
 
+async def _at_once() -> None:
+    pass
+
+
 class JobRun:
-    """`run` once, as a task; `stop` it from outside."""
+    """`run` once, as a task; `stop` it from outside. Its phases, and what each is raced against:
+
+    1. `_ready`: its folder, and what it needs in it. Others ask it to end.
+    2. `_at_work`: its process, in `Process`. Anything asks it to end, and then once more that it is lost.
+    3. `_kept`, of one that made its bundle. Others ask it to end, not that its time was over meanwhile.
+       `Sharing.last`, of one that goes on elsewhere. That it is lost; and it bounds itself.
+    4. `_tell`. That it is lost.
+    5. Threads that 1 to 3 left in its folder end. Nothing: nobody waits for them but its next run here.
+    """
 
     def __init__(self, job: Claimed, around: Surroundings) -> None:
-        self.job = job
+        self.job, self.asked = job, Asked()
         self._around = around
-        self._clock = asyncio.get_running_loop().time
-        self._began = self._clock()
-        self._waited_s = 0.0
-        self._notes = Notes()
-        self._progress = 0.0
-        self._stop: Stop | None = None
-        self._stopping = asyncio.Event()
-        self._lost = asyncio.Event()
-        self._flooding = asyncio.Event()
-        """Its stderr: what it reads of stdout says so itself."""
+        self._threads = Threads()
         self._sharing = Sharing(
             job, around.preparing.folder(job.id), around.blobs, around.desk,
-            around.settings.checkpoint_shared_s, self._lost,
+            around.settings.checkpoint_shared_s, self._threads,
         )  # fmt: skip
-        self._last: Message | None = None
+        self.heard = Hearing(job, self._sharing, around.now, around.code_version)
+        self._process = Process(around.settings, self.asked, self.heard.take)
+        self._artifacts: list[Artifact] = []
         self.is_told = False
-        """Its end is stored: it has nothing more to say."""
+        """Its end is stored, or is no matter of ours: it has nothing more to say."""
         self.is_over = False
         """And it goes on nowhere."""
 
     def stop(self, how: Stop) -> None:
-        """The first one counts, but that it is lost counts above all."""
-        if self._stop is None or how == "lost":
-            self._stop = how
-            self._stopping.set()
-        if how == "lost":
-            self._lost.set()
+        self.asked.stop(how)
 
     def held(self) -> Held:
         """For a beat: what it said until now, which this one forgets."""
-        return Held(self.job, self._notes.taken(), self._worked_s(), self._progress)
+        worked_s = self.job.worked_s + self._process.worked_s
+        return Held(self.job, self.heard.notes.taken(), worked_s, self.heard.progress)
 
     def put_back(self, held: Held) -> None:
-        self._notes.put_back(held.notes)
+        self.heard.notes.put_back(held.notes)
 
-    async def run(self) -> None:
-        """To its end. What goes wrong with the job is told to the queue, never raised."""
-        artifacts: list[Artifact] = []
+    async def run(self, may_begin: Callable[[], Awaitable[None]] = _at_once) -> None:
+        """To its end. What goes wrong with the job is told to the queue, never raised. Nothing of it writes in
+        its folder before `may_begin`, nor after this.
+        """
         try:
-            ended = await self._work(artifacts)
-        except Overtaken:  # while it was prepared, or pushed
-            assert self._stop is not None
-            ended = stopped_as(self._stop, self.job.spec, self._around.settings)
+            ended = await self._ended(may_begin)
+            if not (isinstance(ended, GaveBack) and ended.away):
+                self._around.aways.over(self.job.id)
+            await unless(self.asked.lost, self._tell(ended))
+        except Overtaken:
+            self.is_told = True
+            log.warning("job_lost", extra={"job": self.job.id})
+        finally:
+            await self._sharing.end()
+        await self._threads.settled()
+
+    async def _ended(self, may_begin: Callable[[], Awaitable[None]]) -> Ended:
+        asked = self.asked
+        try:
+            order = await unless(asked.others, self._ready(may_begin))
+            last = await self._at_work(order)
+            if isinstance(last, Made):
+                return await unless(asked.others, self._kept(order.folder, last))
+            ended = self._judged(last)
+            if asked.how in {"preempt", "shutdown"} and isinstance(ended, GaveBack):
+                await unless(asked.lost, self._sharing.last())
+        except Overtaken:
+            assert asked.by_others is not None
+            ended = stopped_as(asked.by_others, self.job.spec, self._around.settings)
         except Refused as error:
             ended = Broke(str(error))
         except Astray as error:  # tried again: it may have been this machine
@@ -121,18 +132,46 @@ class JobRun:
         except Exception as error:
             log.exception("job_bug", extra={"job": self.job.id})
             ended = GaveBack(f"a bug of the worker: {type(error).__name__}: {error}", costs=True)
-        finally:
-            await self._sharing.settled()
-            self._around.places.end(self.job.id)
-        if self._stop == "lost":
-            log.warning("job_lost", extra={"job": self.job.id})
-            return
-        if not (isinstance(ended, GaveBack) and ended.away):
-            self._around.aways.over(self.job.id)
+        return ended
+
+    async def _ready(self, may_begin: Callable[[], Awaitable[None]]) -> Order:
+        around = self._around
+        if self.job.spec.push:
+            registry_of(around.settings.registry)  # before hours of work, not after them
+        await may_begin()
+        folder = around.preparing.folder(self.job.id).absolute()
+        await self._threads.call(end_leftovers, folder)
+        return await around.preparing.order(self.job, self._threads, self.heard.said)
+
+    async def _at_work(self, order: Order) -> LastWord | int:
+        around, spec = self._around, self.job.spec
+        left_s = max(0.0, spec.max_duration_s - self.job.worked_s)
         try:
-            await unless(self._lost, self._tell(ended, artifacts))
-        except Overtaken:
-            log.warning("job_lost", extra={"job": self.job.id, "how": type(ended).__name__})
+            place = around.places.make(self.job.id, spec.cpus)
+            return await self._process.run(order, place, left_s, around.words)
+        finally:
+            around.places.end(self.job.id)
+
+    async def _kept(self, folder: Path, made: Made) -> Done:
+        around, spec = self._around, self.job.spec
+        bundle = await self._threads.call(keeping.bundle, around.blobs, folder, made)
+        self._artifacts.append(bundle)
+        self._artifacts += await self._threads.call(keeping.artifacts, around.blobs, folder)
+        said = ""
+        if spec.push:
+            before = begun_with(spec.recipe)
+            said = await push(around.settings.registry, folder / bundle.name, self.job.id, before)
+        return Done(f"{made.name}@{made.version}", bundle.sha256, said)
+
+    def _judged(self, last: Stopped | Failed | int) -> Ended:
+        """It made no bundle."""
+        if isinstance(last, Failed):
+            return failed_as(last)
+        if (how := self.asked.how) is not None:
+            return stopped_as(how, self.job.spec, self._around.settings)
+        if isinstance(last, Stopped):
+            return GaveBack("it stopped, and nobody had asked it to", costs=True)
+        return GaveBack(how_it_ended(last), costs=True)
 
     def _away(self, error: Unavailable) -> Ended:
         times = self._around.aways.again(self.job.id)
@@ -142,183 +181,22 @@ class JobRun:
         )
         return GaveBack(str(error), costs=False, away=times)
 
-    async def _work(self, artifacts: list[Artifact]) -> Ended:
-        around = self._around
-        if self.job.spec.push:
-            registry_of(around.settings.registry)  # before hours of work, not after them
-        await asyncio.to_thread(end_leftovers, around.preparing.folder(self.job.id).absolute())
-        preparing = around.preparing.order(self.job, self._said)
-        order = await unless(self._stopping, preparing)
-        ended = await self._in_process(order)
-        if ended is not None:
-            return ended
-        made = self._last
-        assert isinstance(made, Made)
-        folder = order.folder
-        self._notes.figures.update(made.figures)
-        bundle = await asyncio.to_thread(keeping.bundle, around.blobs, folder, made)
-        artifacts.append(bundle)
-        artifacts += await asyncio.to_thread(keeping.artifacts, around.blobs, folder)
-        ref, said = f"{made.name}@{made.version}", ""
-        if self.job.spec.push:
-            before = begun_with(self.job.spec.recipe)
-            pushing = push(around.settings.registry, folder / bundle.name, self.job.id, before)
-            # whoever made it in the grace after its time has made it
-            made_late = self._stop in {"time", "disk"}
-            said = await unless(self._lost if made_late else self._stopping, pushing)
-        return Done(ref, bundle.sha256, said)
-
-    async def _in_process(self, order: Order) -> Ended | None:
-        """How it ended; None: it made a bundle."""
-        around, settings, spec = self._around, self._around.settings, self.job.spec
-        place = around.places.make(self.job.id, spec.cpus)
-        env = environment(
-            order.threads, settings.gpus, order.folder / "tmp", settings.ray_address
-        )  # fmt: skip
-        left_s = max(0.0, spec.max_duration_s - self.job.worked_s)
-        bounds = Bounds(settings.start_s, settings.silence_s, left_s, settings.lines_per_s_max)
-        watch = Watch(bounds, self._clock())
-        child = await Child.start(
-            order, place, env, lambda text: self._said_aside(watch, text), around.words
-        )  # fmt: skip
-        reading = asyncio.create_task(self._read(child, watch), name="reading")
-        looking = asyncio.create_task(self._look(order.folder, child.pid, watch), name="looking")
-        within_s = 0.0
-        try:
-            within_s = await self._until_over(child, watch, reading)
-        finally:
-            looking.cancel()
-            reading.cancel()
-            await asyncio.wait([looking, reading])
-            code = await child.end(within_s)
-        return await self._judged(code)
-
-    async def _until_over(self, child: Child, watch: Watch, reading: asyncio.Task[None]) -> float:
-        """To its last word; how long its end may take then. Raises `Astray`."""
-        killed_at: float | None = None
-        stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
-        flooding = asyncio.create_task(self._flooding.wait(), name="flooding")
-        try:
-            while not reading.done():
-                if self._stop == "lost":
-                    return 0.0
-                if self._stop is not None and killed_at is None:
-                    child.ask_to_stop()
-                    killed_at = self._clock() + self._around.settings.grace_s
-                ends = watch.look_at(self._clock()) if killed_at is None else killed_at
-                waits = {reading} if self._stopping.is_set() else {reading, stopping, flooding}
-                await asyncio.wait(
-                    waits, timeout=max(0.0, ends - self._clock()),
-                    return_when=asyncio.FIRST_COMPLETED,
-                )  # fmt: skip
-                if reading.done():
-                    break
-                now = self._clock()
-                if killed_at is not None:
-                    if now >= killed_at:
-                        return 0.0
-                elif self._flooding.is_set():
-                    raise Astray(watch.why_flooded())
-                elif now >= watch.silent_at():
-                    raise Astray(watch.why_silent())
-                elif now >= watch.spent_at():
-                    self.stop("time")
-            reading.result()
-            grace_s = self._around.settings.grace_s
-            return grace_s if killed_at is None else max(0.0, killed_at - self._clock())
-        finally:
-            stopping.cancel()
-            flooding.cancel()
-
-    async def _judged(self, code: int) -> Ended | None:
-        match self._last:
-            case Made() if self._stop != "lost":
-                return None
-            case Failed():
-                return failed_as(self._last)
-            case _:
-                pass
-        if self._stop is not None:
-            await self._sharing.last()
-            return stopped_as(self._stop, self.job.spec, self._around.settings)
-        if isinstance(self._last, Stopped):
-            return GaveBack("it stopped, and nobody had asked it to", costs=True)
-        return GaveBack(how_it_ended(code), costs=True)
-
-    async def _read(self, child: Child, watch: Watch) -> None:
-        """Every message, to the last word or the end. Raises `Astray`."""
-        async for line in child.lines():
-            message = watch.read(line, self._clock())
-            self._take(message)
-            if isinstance(message, Stopped | Failed | Made):
-                self._last = message
-                return
-
-    def _take(self, message: Message) -> None:
-        around = self._around
-        match message:
-            case Started():
-                resumed = message.resumed_step
-                self._notes.run = Run(
-                    id=self.job.id, parameters=message.parameters, data_set=self.job.spec.data_set,
-                    code_version=around.code_version, machine=message.machine[:500],
-                    started_at=around.now(),
-                )  # fmt: skip
-                self._said("it begins" if resumed is None else f"it goes on from step {resumed}")
-            case Measured():
-                self._progress = message.progress
-                self._notes.measured(message.step, message.values, around.now())
-            case Said():
-                self._said(message.text)
-            case Checkpointed():
-                self._sharing.written(message.path)
-            case Stopped() | Failed() | Made():
-                pass
-            case _:
-                assert_never(message)
-
-    def _said(self, text: str) -> None:
-        self._notes.said(text, self._around.now())
-
-    def _said_aside(self, watch: Watch, text: str) -> None:
-        """On its stderr."""
-        if watch.may_say(self._clock()):
-            self._said(text)
-        else:
-            self._flooding.set()
-
-    async def _look(self, folder: Path, pid: int, watch: Watch) -> None:
-        """What it has on disk, and how long it waited for a core: whoever gives way to everything else
-        is not to blame for that.
-        """
-        most, waited_s = self._around.settings.folder_bytes_max, 0.0
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            before, waited_s = waited_s, max(waited_s, waited_for_core_s(pid))
-            watch.waited(waited_s - before)
-            self._waited_s += waited_s - before
-            if await asyncio.to_thread(folder_bytes, folder) > most:
-                self.stop("disk")
-                return
-
-    async def _tell(self, ended: Ended, artifacts: Sequence[Artifact]) -> None:
-        """Until the database takes it; whoever calls it ends it when the job is another's. What it will never
-        take is left out, and the job failed.
-        """
+    async def _tell(self, ended: Ended) -> None:
+        """Until the database takes it. What it will never take is left out, and the job failed."""
         around, pause_s = self._around, 0.2
         held: Held | None = None
         while True:
             try:
                 async with around.desk.turn:
                     held = held or self.held()
-                    state = await around.desk.end(held, ended, artifacts)
+                    state = await around.desk.end(held, ended, self._artifacts)
                     self.is_told, self.is_over = True, state in OVER
             except HybridgeError as error:
                 log.warning(
                     "job_end_not_stored", extra={"job": self.job.id, "why": str(error)[:300]}
                 )
                 if isinstance(error, Refused) and held is not None:  # what it said is why
-                    ended, artifacts = Broke(f"its end cannot be stored: {error}"), ()
+                    ended, self._artifacts = Broke(f"its end cannot be stored: {error}"), []
                     held = replace(held, notes=Notes())
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
@@ -326,6 +204,3 @@ class JobRun:
             event = "job_lost" if state is None else "job_ended"
             log.info(event, extra={"job": self.job.id, "how": type(ended).__name__})
             return
-
-    def _worked_s(self) -> float:
-        return self.job.worked_s + max(0.0, self._clock() - self._began - self._waited_s)

@@ -14,9 +14,9 @@ from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import data_set
 from cloud.training.worker.apart import free_bytes
 from cloud.training.worker.bundles import BundleShelf, wanted
-from cloud.training.worker.racing import in_thread
 from cloud.training.worker.settings import TrainWorker
 from cloud.training.worker.sharing import CHECKPOINTS
+from cloud.training.worker.threads import Threads
 from shared.disk import NoRoom, writing
 from shared.errors import NotTrusted, TooLarge, Unknown
 
@@ -33,28 +33,30 @@ class Preparing:
     def folder(self, job: str) -> Path:
         return self.work_dir / job
 
-    async def order(self, job: Claimed, said: Callable[[str], None] = lambda _: None) -> Order:
-        """`said` hears what the job has to do without. Cancelled, it ends with the part of a file that is
-        under way, and leaves no thread in the folder.
+    async def order(
+        self, job: Claimed, threads: Threads, said: Callable[[str], None] = lambda _: None
+    ) -> Order:
+        """`threads` work in the folder. `said` hears what the job has to do without.
 
         Raises `Refused` for what is not there or not what it should be, `Unavailable`.
         """
-        settings, spec, cut = self.settings, job.spec, threading.Event()
+        settings, spec = self.settings, job.spec
         folder = self.folder(job.id).absolute()
-        await in_thread(cut, self._make, folder)
+        await threads.call(self._make, folder)
         rows: Path | None = None
         if spec.data_set is not None:
             rows = folder / "inputs" / "data_set.npz"
-            await in_thread(
-                cut, data_set.bring, self.blobs, spec.data_set, rows, settings.folder_bytes_max, cut
-            )
+            await threads.call(
+                data_set.bring, self.blobs, spec.data_set, rows, settings.folder_bytes_max,
+                threads.cut,
+            )  # fmt: skip
         bundles = {}
         for ref in wanted(spec.recipe):
             there = await self.shelf.bring(ref)
             place = folder / "inputs" / "bundles" / ref
-            bundles[ref] = await in_thread(cut, _copied, there, place)
+            bundles[ref] = await threads.call(_copied, there, place)
         if job.checkpoint is not None:
-            lost = await in_thread(cut, self._bring_checkpoint, folder, *job.checkpoint, cut)
+            lost = await threads.call(self._bring_checkpoint, folder, *job.checkpoint, threads.cut)
             if lost:
                 said(lost)
         return Order(

@@ -1,11 +1,11 @@
-"""Work that something else may overtake: a request to stop, a lease that is over."""
+"""Work that something else may overtake: what is asked of a job, a lease that is over."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-P = ParamSpec("P")
+from cloud.training.worker.stopping import Bound, Request, Stop
+
 T = TypeVar("T")
 
 
@@ -13,31 +13,59 @@ class Overtaken(Exception):
     """The event came first; the work was cancelled, and has ended."""
 
 
+class Asked:
+    """Why a job's run is to end: others ask it to, or its process is over a bound."""
+
+    def __init__(self) -> None:
+        self.by_others: Request | None = None
+        self.over: Bound | None = None
+        self.anything, self.others, self.lost = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @property
+    def how(self) -> Stop | None:
+        """The first one, but that it is lost above all."""
+        return "lost" if self.by_others == "lost" else self.over or self.by_others
+
+    def stop(self, how: Stop) -> None:
+        match how:
+            case "time" | "disk":
+                if self.by_others is None:
+                    self.over = self.over or how
+            case "cancel" | "preempt" | "shutdown" | "lost":
+                if self.by_others is None or how == "lost":
+                    self.by_others = how
+                self.others.set()
+        if how == "lost":
+            self.lost.set()
+        self.anything.set()
+
+
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
     """What comes of `work`, where it ends first. Raises `Overtaken`, and whatever the work raises."""
+    if event.is_set():
+        work.close()
+        raise Overtaken
     working = asyncio.create_task(work, name="work")
-    waiting = asyncio.create_task(event.wait(), name="event")
     try:
-        await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
+        await first(working, event)
         if working.done():
             return working.result()
     finally:
         working.cancel()
-        waiting.cancel()
-        await asyncio.gather(working, waiting, return_exceptions=True)
+        await asyncio.gather(working, return_exceptions=True)
     raise Overtaken
 
 
-async def in_thread(
-    cut: threading.Event, call: Callable[P, T], *args: P.args, **more: P.kwargs
-) -> T:
-    """As `asyncio.to_thread`, but whoever is cancelled has `cut` set and waits for the thread: it writes
-    where others write next.
-    """
-    working = asyncio.create_task(asyncio.to_thread(call, *args, **more), name="thread")
+async def first(
+    working: asyncio.Task[Any], *events: asyncio.Event, within_s: float | None = None
+) -> None:
+    """Until it is done, or one of them has come, or the time is over."""
+    waiting = [asyncio.create_task(event.wait(), name="event") for event in events]
     try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        cut.set()
-        await asyncio.gather(working, return_exceptions=True)
-        raise
+        await asyncio.wait(
+            [working, *waiting], timeout=within_s, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

@@ -5,37 +5,33 @@ over: then it may be another worker's, and goes on there.
 """
 
 import asyncio
-import fcntl
 import logging
-import os
-import re
-import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from cloud.training.cards import code_version
 from cloud.training.store.blobs import open_blobs
-from cloud.training.store.claim_rows import Claimed
 from cloud.training.store.database import LearningDatabase
-from cloud.training.tracking.mlflow import copy_to
 from cloud.training.tracking.tracking import Tracking
 from cloud.training.worker.beating import Beating
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.child import CHILD
 from cloud.training.worker.config import WorkerConfig
 from cloud.training.worker.desk import Answer, Desk
-from cloud.training.worker.job import JobRun, Surroundings
+from cloud.training.worker.job import Surroundings
 from cloud.training.worker.places import Places
 from cloud.training.worker.preparing import Preparing
-from shared.disk import writing
-from shared.errors import InUse, Unavailable
+from cloud.training.worker.runs import Runs
+from cloud.training.worker.threads import Daemons
+from cloud.training.worker.work_dir import alone, make_folders
+from shared.errors import Unavailable
 
 log = logging.getLogger(__name__)
 _DRAIN_S: Final = 20.0
 """Beside `grace_s`: to store what jobs left."""
+_LEAVE_S: Final = 5.0
+"""To say that it is gone."""
 
 
 class TrainWorkerService:
@@ -56,10 +52,7 @@ class TrainWorkerService:
         self._stop = asyncio.Event()
         self._kick = asyncio.Event()
         self._database = LearningDatabase(config.database_url, config.training.lease_s)
-        self._runs: dict[str, JobRun] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._clearing = asyncio.Lock()
-        """Of old folders: no job begins in one that goes."""
+        self._runs = Runs(Tracking(self._database), config.worker.mlflow, self._kick)
         self._lacked = False
 
     @property
@@ -67,15 +60,12 @@ class TrainWorkerService:
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Claim nothing new; jobs write a checkpoint and go back to the queue."""
+        """Claim nothing new; jobs write a checkpoint and go back to the queue. At once: whoever tells the worker
+        to end may tell its jobs' processes in the same moment.
+        """
         self._stop.set()
-        self._stop_runs()
+        self._runs.stop("shutdown")
         self._kick.set()
-
-    def _stop_runs(self) -> None:
-        """At once: whoever tells the worker to end may tell its jobs' processes in the same moment."""
-        for run in self._runs.values():
-            run.stop("shutdown")
 
     def read_again(self) -> None:
         """Nothing: keys and certificates are read for each connection."""
@@ -86,8 +76,9 @@ class TrainWorkerService:
         Raises `Refused` or `Unavailable` when it cannot start.
         """
         config = self._config
-        await asyncio.to_thread(_make_folders, config)
-        with _alone(config.work_dir) as token:
+        asyncio.get_running_loop().set_default_executor(Daemons())
+        await asyncio.to_thread(make_folders, config)
+        with alone(config.work_dir) as token:
             return await self._work(token)
 
     async def _work(self, token: str) -> bool:
@@ -118,40 +109,45 @@ class TrainWorkerService:
             await asyncio.to_thread(database.close)
 
     async def _serve(self, around: Surroundings, apart: str) -> bool:
+        """What the database gave this worker is in `_runs.by_job` until its end is told, or comes with the answer
+        of the beat under way; all else that it does is in `_runs.tasks`. So it ends, once it is told to, when
+        there is neither a task nor a beat that may bring jobs; and at `until`, when all of them are cancelled.
+        """
         config, loop = self._config, asyncio.get_running_loop()
         await around.desk.begin(apart)  # raises where another has the name
         await asyncio.to_thread(around.preparing.prune, frozenset())
         log.info("train_worker", extra={"worker": config.name, "apart": apart, "cpus": config.cpus})
         self._announce(config.name, apart)
         beating = Beating(lambda: self._beat(around, apart), config.training.lease_s)
-        until = float("inf")
+        until, in_time = float("inf"), True
         try:
             async with asyncio.TaskGroup() as tasks:
-                while not (self.stopping and not self._runs):
+                while not self._is_drained or beating.may_bring_jobs:
                     if self.stopping:
                         until = min(until, loop.time() + config.worker.grace_s + _DRAIN_S)
-                        self._stop_runs()
+                        self._runs.stop("shutdown")
                     if (answer := await beating.answer(self._kick, until)) is not None:
                         self._act(answer, around, tasks)
                     elif beating.is_lease_over:
-                        for run in self._runs.values():
-                            run.stop("lost")
-                    if loop.time() > until:
-                        log.error("drain_cut", extra={"jobs": sorted(self._runs)})
-                        for task in self._tasks.values():
-                            task.cancel()
-                        return False
-                    if not beating.is_under_way:
+                        self._runs.stop("lost")
+                    if loop.time() >= until:
+                        in_time = self._runs.cut()
+                        break
+                    if not (beating.is_under_way or self._is_drained):
                         await self._pause(config.worker.beat_s)
             if not beating.is_under_way:
                 await self._leave(around.desk)
-            return True
+            return in_time
         finally:
             await beating.end()
 
+    @property
+    def _is_drained(self) -> bool:
+        return self.stopping and not self._runs.tasks
+
     async def _leave(self, desk: Desk) -> None:
         try:
-            async with asyncio.timeout(self._config.training.lease_s):
+            async with asyncio.timeout(_LEAVE_S):
                 await desk.gone()
         except (Unavailable, TimeoutError) as error:
             log.warning("learning_database_away", extra={"why": str(error)[:300]})
@@ -169,7 +165,7 @@ class TrainWorkerService:
     async def _beat(self, around: Surroundings, apart: str) -> Answer:
         lacks = await self._lacks_room(around.preparing)
         async with around.desk.turn:
-            runs = [run for _, run in sorted(self._runs.items()) if not run.is_told]
+            runs = self._runs.untold()
             held = [run.held() for run in runs]
             claims = not self.stopping and not lacks
             says = f"takes no jobs: {lacks}; {apart}" if lacks else apart
@@ -181,44 +177,17 @@ class TrainWorkerService:
                 raise
 
     def _act(self, answer: Answer, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
+        by_job = self._runs.by_job
         for job, how in answer.stops.items():
-            if job in self._runs:
-                self._runs[job].stop("cancel" if how == "cancel" else "preempt")
+            if job in by_job:
+                by_job[job].stop("cancel" if how == "cancel" else "preempt")
         for job in answer.lost:
-            if job in self._runs:
-                self._runs[job].stop("lost")
+            if job in by_job:
+                by_job[job].stop("lost")
         for claimed in answer.claimed:
-            self._begin(claimed, around, tasks)
-
-    def _begin(self, claimed: Claimed, around: Surroundings, tasks: asyncio.TaskGroup) -> None:
-        log.info("job_begins", extra={"job": claimed.id, "attempt": claimed.attempts})
-        before = self._tasks.get(claimed.id)
-        run = self._runs[claimed.id] = JobRun(claimed, around)
-        self._tasks[claimed.id] = tasks.create_task(
-            self._run(run, before, around), name=f"job {claimed.id}"
-        )
-
-    async def _run(
-        self, run: JobRun, before: "asyncio.Task[None] | None", around: Surroundings
-    ) -> None:
-        """`before`: its last run here, which lost it; two in one folder would spoil it for both."""
-        job = run.job.id
-        try:
-            if before is not None:
-                await asyncio.wait([before])
-            async with self._clearing:
-                pass  # what began before this job was here; whatever begins later lets its folder be
-            await run.run()
-        finally:
-            if self._runs.get(job) is run:
-                del self._runs[job], self._tasks[job]
-            self._kick.set()
-        async with self._clearing:
-            if run.is_over:
-                await asyncio.to_thread(around.preparing.remove, job)
-            await asyncio.to_thread(around.preparing.prune, frozenset(self._runs))
-        if self._config.worker.mlflow is not None:
-            await copy_to(self._config.worker.mlflow, Tracking(self._database), job)
+            self._runs.begin(claimed, around, tasks)
+        if self.stopping:  # meanwhile
+            self._runs.stop("shutdown")
 
     async def _pause(self, pause_s: float) -> None:
         """Until the next beat is due; a job that ends, or a stop, brings it on."""
@@ -228,32 +197,3 @@ class TrainWorkerService:
         except TimeoutError:
             pass
         self._kick.clear()
-
-
-def _make_folders(config: WorkerConfig) -> None:
-    with writing(config.work_dir):
-        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        config.work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-@contextmanager
-def _alone(work_dir: Path) -> Iterator[str]:
-    """What tells this folder's worker from others: it stays over a restart, since whoever has the lock
-    knows that the one before is gone. Raises `InUse`.
-    """
-    handle = os.open(work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InUse(
-                f"{work_dir}: another train-worker uses this folder; end it, or set worker.work_dir"
-            ) from error
-        token = os.pread(handle, 64, 0).decode("ascii", "replace")
-        if not re.fullmatch(r"[0-9a-f]{32}", token):
-            token = secrets.token_hex(16)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, token.encode(), 0)
-        yield token
-    finally:
-        os.close(handle)

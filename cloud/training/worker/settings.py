@@ -45,7 +45,8 @@ class TrainWorker(Section):
     """Newest ones on disk; one more than none, in case the newest does not verify."""
     checkpoint_shared_s: Positive = 300.0
     """Between two copies of a job's checkpoint to the artifact store, from where another machine
-    goes on; one is made whenever it stops. Default: little beside what a lost machine costs."""
+    goes on; one is made when it gives its place or its worker ends, where that takes no longer than ten
+    seconds. Default: little beside what a lost machine costs."""
     lines_per_s_max: Count = 500
     """That a job may say, over ten seconds; a job that floods is ended."""
     folder_bytes_max: Count = 8 * 1024**3

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,17 +9,20 @@ from cloud.registry.artifacts.blobs import Blobs
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker import keeping
 from cloud.training.worker.desk import Desk
-from cloud.training.worker.racing import Overtaken, unless
+from cloud.training.worker.threads import Threads
 from shared.errors import HybridgeError
 
 log = logging.getLogger(__name__)
 CHECKPOINTS: Final = "checkpoints"
+_LAST_S: Final = 10.0
+"""For the last one: within a worker's drain, and whoever takes the place waits for it."""
 
 
 class Sharing:
     """One copy at a time: a later one that is stored first would be taken for the older, and go.
 
-    That one cannot be copied costs only time, and is said once an attempt.
+    That one cannot be copied costs only time, at most `_LAST_S` of it at the end, and is said once an
+    attempt.
     """
 
     def __init__(
@@ -30,11 +32,11 @@ class Sharing:
         blobs: Blobs,
         desk: Desk,
         every_s: float,
-        lost: asyncio.Event,
+        threads: Threads,
     ) -> None:
-        """`folder`: the job's. `lost`: it is another worker's, and nothing is waited for."""
+        """`folder`: the job's, and `threads` those in it."""
         self._job, self._folder, self._blobs, self._desk = job, folder.absolute(), blobs, desk
-        self._every_s, self._lost = every_s, lost
+        self._every_s, self._threads = every_s, threads
         self._clock = asyncio.get_running_loop().time
         self._began_at = self._clock()
         self._newest: Path | None = None
@@ -50,35 +52,36 @@ class Sharing:
             self._under_way = asyncio.create_task(self._share(checkpoint), name="sharing")
 
     async def last(self) -> None:
-        """Of a process that ended: its newest one."""
-        await self.settled()
-        if self._newest is not None and self._newest != self._shared:
-            with suppress(Overtaken):
-                await unless(self._lost, self._share(self._newest))
+        """Of a process that ended, and that goes on elsewhere: its newest one."""
+        try:
+            async with asyncio.timeout(_LAST_S):
+                if self._under_way is not None:
+                    await asyncio.wait([self._under_way])
+                if self._newest is not None and self._newest != self._shared:
+                    await self._share(self._newest)
+        except TimeoutError:
+            self._failed(f"the store took longer than {_LAST_S:g} s")
 
-    async def settled(self) -> None:
-        """Nothing of it is copied any more."""
+    async def end(self) -> None:
+        """Nobody waits for a copy any more; a thread that is at one may be."""
         if self._under_way is not None:
-            with suppress(Overtaken):
-                await unless(self._lost, _to_its_end(self._under_way))
+            self._under_way.cancel()
+            await asyncio.gather(self._under_way, return_exceptions=True)
 
     async def _share(self, path: Path) -> None:
         self._began_at = self._clock()
         if path.parent != self._folder / CHECKPOINTS:
             return
         try:
-            kept = await asyncio.to_thread(keeping.store, self._blobs, path, path.name)
+            kept = await self._threads.call(keeping.store, self._blobs, path, path.name)
             before = await self._desk.keep_checkpoint(self._job, kept.sha256, kept.name)
             self._shared = path
             if before is not None:
                 await asyncio.to_thread(self._blobs.remove, before)
         except (HybridgeError, ValueError) as error:
-            if not self._is_failing:
-                log.warning(
-                    "checkpoint_not_shared", extra={"job": self._job.id, "why": str(error)[:300]}
-                )
-            self._is_failing = True
+            self._failed(str(error))
 
-
-async def _to_its_end(task: asyncio.Task[None]) -> None:
-    await asyncio.gather(task, return_exceptions=True)
+    def _failed(self, why: str) -> None:
+        if not self._is_failing:
+            log.warning("checkpoint_not_shared", extra={"job": self._job.id, "why": why[:300]})
+        self._is_failing = True

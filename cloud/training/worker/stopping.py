@@ -11,7 +11,11 @@ from cloud.training.worker.settings import TrainWorker
 
 _OUR_OWN: Final = frozenset({"away", "no_room"})
 """Reasons of `Failed` that are this machine's and not the job's: elsewhere, or later, it may do."""
-Stop = Literal["cancel", "preempt", "shutdown", "time", "disk", "lost"]
+Bound = Literal["time", "disk"]
+"""That its process is over."""
+Request = Literal["cancel", "preempt", "shutdown", "lost"]
+"""Of others."""
+Stop = Bound | Request
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cancel": "was cancelled",

@@ -104,6 +104,9 @@ def misbehave(does: str, folder: Path) -> None:
         case "fails":
             say("failed", reason="nan_loss", words="the loss is NaN", step=7)
             sys.exit(1)
+        case "lingers":
+            say("failed", reason="nan_loss", words="the loss is NaN")
+            hang()
         case "no_room":
             say("failed", reason="no_room", words="the disk is full")
             sys.exit(1)

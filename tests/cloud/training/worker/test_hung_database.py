@@ -1,17 +1,25 @@
-"""A database that neither answers nor refuses: another process has its write lock and keeps it."""
+"""A database that neither answers nor refuses: another process has its write lock and keeps it, or it is
+stopped.
+"""
 
 import asyncio
+import os
+import signal
 import sqlite3
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from cloud.training.documents import JobState
 from cloud.training.store.clock import ClockOff
 from cloud.training.worker.beating import Beating
-from cloud.training.worker.desk import Answer
+from cloud.training.worker.desk import Answer, Held
+from cloud.training.worker.notes import Notes
 from cloud.training.worker.service import TrainWorkerService
 from shared.errors import Unavailable
 from simulations import virtual_time
+from simulations.postgres import running_postgres
 from tests.cloud.training.worker.standing import FAKE, LOOK_S, Standing, until
 from tests.cloud.training.worker.test_interrupted import children_of, stepped
 from tests.cloud.training.worker.test_last_words import begun, surroundings
@@ -48,6 +56,79 @@ def test_jobs_end_with_their_leases_and_the_worker_when_it_is_told_to(at):
         return await at.queue.job(job)
 
     assert asyncio.run(go()).state is JobState.RUNNING  # and nothing was said of it
+
+
+def test_an_outage_that_is_longer_than_a_lease_costs_a_job_no_attempt(at):
+    async def children():
+        return children_of(at)
+
+    async def go():
+        async with at.working():
+            job = await at.submit("trains", steps=60, pace_s=0.05, attempts_max=1)
+            await stepped(at, job, 2)
+            lock = sqlite3.connect(at.state / "learning.db", isolation_level=None)
+            lock.execute("BEGIN IMMEDIATE")
+            await until(children, lambda found: not found)
+            lock.close()
+            return await at.over(job), await at.tracking.logs(job)
+
+    over, logs = asyncio.run(go())
+    assert (over.state, over.attempts, over.why) == (JobState.DONE, 1, "")
+    assert any("goes on from step" in line.text for line in logs)
+
+
+def test_a_job_whose_worker_never_heard_that_it_has_it_costs_no_attempt(at):
+    desk, _ = surroundings(at)
+
+    async def unheard():
+        await at.submit("trains", attempts_max=1)
+        await desk.begin("nothing")
+        (claimed,) = (await desk.beat((), "nothing", claims=True)).claimed
+        held = Held(claimed, Notes(), 0.0, 0.0)
+        assert not (await desk.beat([held], "nothing", claims=False)).lost
+        yield await at.queue.job(claimed.id)
+        await desk.beat((), "nothing", claims=False)
+        yield await at.queue.job(claimed.id)
+        await desk.beat((), "nothing", claims=True)
+        await desk.gone()
+        yield await at.queue.job(claimed.id)
+
+    async def go():
+        return [(job.state, job.attempts) async for job in unheard()]
+
+    back = (JobState.QUEUED, 0)
+    assert asyncio.run(go()) == [(JobState.RUNNING, 1), back, back]
+
+
+@contextmanager
+def hung(server):
+    """PostgreSQL's processes, stopped."""
+    first = server._server.pid
+    pids = [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_told_to_end_waits_for_no_thread_of_its(tmp_path):
+    with running_postgres() as server:
+        at = Standing(tmp_path / "at", training=f'url = "{server.new_database()}"\nlease_s = 2.0')
+        with at.process() as worker:
+
+            async def at_work():
+                return await at.queue.workers()
+
+            (found,) = asyncio.run(until(at_work, bool))
+            asyncio.run(until(at_work, lambda now: now[0].seen_at > found.seen_at))
+            with hung(server):
+                worker.send_signal(signal.SIGTERM)
+                assert worker.wait(30) == 0
+        at.close()
 
 
 def test_the_end_of_a_job_is_told_no_longer_than_it_is_ours(at):
@@ -88,8 +169,13 @@ def test_a_beat_without_an_answer_is_the_only_one_and_its_answer_counts(caplog):
         loop, kick, never = asyncio.get_running_loop(), asyncio.Event(), float("inf")
         database = Database()
         beating = Beating(database.beat, 30.0)
+        asking = asyncio.create_task(beating.answer(kick, 10.0))
+        await asyncio.sleep(0)
+        assert beating.may_bring_jobs
+        assert await asking is None
         assert await beating.answer(kick, never) is None
         assert (loop.time(), beating.is_lease_over, database.asked) == (30.0, True, 1)
+        assert not beating.may_bring_jobs
         kick.set()
         assert await beating.answer(kick, never) is None
         assert (loop.time(), kick.is_set(), database.asked) == (30.0, False, 1)

@@ -187,7 +187,9 @@ def test_a_process_that_is_told_to_end_beside_its_worker_costs_no_attempt(at):
             pid = await importing(at, job)
             service.stop()
             os.kill(pid, signal.SIGTERM)
-            assert service._runs[job]._stop == "shutdown"  # and not only after the next beat
+            assert (
+                service._runs.by_job[job].asked.how == "shutdown"
+            )  # and not only after the next beat
         return await at.queue.job(job)
 
     found = asyncio.run(go())
@@ -238,7 +240,7 @@ def test_a_second_worker_in_one_folder_or_of_one_name_does_not_begin(at, tmp_pat
 
 
 def test_a_job_whose_folder_grows_too_big_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr("cloud.training.worker.job._LOOK_S", 0.1)
+    monkeypatch.setattr("cloud.training.worker.process._LOOK_S", 0.1)
     at = Standing(tmp_path / "at", "folder_bytes_max = 3000000")
 
     async def one():

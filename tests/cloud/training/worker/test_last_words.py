@@ -4,6 +4,8 @@ import asyncio
 import os
 import time
 
+import pytest
+
 from cloud.training.documents import JobState
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.desk import Desk
@@ -39,7 +41,7 @@ async def spoken(run):
     """Its process has; from then on it is deaf, where it is one of those."""
 
     async def look():
-        return run._notes.run
+        return run.heard.notes.run
 
     await until(look, bool)
 
@@ -86,6 +88,29 @@ def test_a_job_that_is_another_workers_now_is_ended_at_once(tmp_path):
     job = asyncio.run(go())
     at.close()
     assert job.state is JobState.RUNNING  # and nothing was said of it
+
+
+@pytest.mark.parametrize("does", ["deaf", "lingers"])
+def test_a_job_that_is_lost_in_its_grace_or_after_its_last_word_is_ended_at_once(tmp_path, does):
+    at = Standing(tmp_path / "at", "silence_s = 600.0")
+    at.config_path.write_text(at.config_path.read_text().replace("grace_s = 5.0", "grace_s = 40.0"))
+    desk, around = surroundings(at)
+
+    async def go():
+        run, running = await begun(at, desk, around, does)
+        await spoken(run)
+        if does == "deaf":
+            run.stop("preempt")
+        ended, _ = await asyncio.wait([running], timeout=0.5)
+        assert not ended
+        run.stop("lost")
+        async with asyncio.timeout(20):
+            await running
+        return await at.queue.job(run.job.id)
+
+    job = asyncio.run(go())
+    at.close()
+    assert job.state is JobState.RUNNING
 
 
 def test_a_deaf_job_is_killed_after_the_grace_and_not_after_two(tmp_path):

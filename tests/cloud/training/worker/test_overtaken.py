@@ -64,8 +64,8 @@ def test_while_it_is_prepared(at, how):
 
 
 @asynccontextmanager
-async def silent_registry(at):
-    """It takes connections and answers nothing; what says that it was asked."""
+async def silent_server():
+    """It takes connections and answers nothing: its URL, and what says that it was asked."""
     asked = asyncio.Event()
 
     async def silent(reader, writer):
@@ -74,7 +74,12 @@ async def silent_registry(at):
         writer.close()
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+@asynccontextmanager
+async def silent_registry(at):
+    async with silent_server() as (url, asked):
         yield WorkerRegistry(urls=(url,), root=at.folder / "1.root.json"), asked
 
 

@@ -14,6 +14,7 @@ from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.preparing import Preparing
 from cloud.training.worker.sharing import CHECKPOINTS
+from cloud.training.worker.threads import Threads
 from shared.bundle.reader import open_bundle
 from shared.errors import Disconnected
 from tests.cloud.training.worker.standing import ROOT, Standing, until
@@ -30,6 +31,7 @@ from cloud.training.documents import JobSpec
 from cloud.training.worker.bundles import BundleShelf
 from cloud.training.worker.config import load
 from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.threads import Threads
 
 class Half(FolderBlobs):
     def parts(self, sha256):
@@ -40,7 +42,7 @@ config, spec = load(Path(sys.argv[1]), {}), JobSpec.model_validate_json(sys.argv
 shelf = BundleShelf(config.worker.bundles, None, config.state_dir)
 preparing = Preparing(config.worker, Half(Path(sys.argv[3])), shelf, config.work_dir)
 job = Claimed("job", "o", spec, 1, 0.0, ("c" * 64, "000002.txt"))
-asyncio.run(preparing.order(job))
+asyncio.run(preparing.order(job, Threads()))
 """
 
 
@@ -60,7 +62,7 @@ def test_a_kill_while_a_checkpoint_is_fetched_leaves_no_stump_of_it(tmp_path):
     job = Claimed("job", "o", spec, 2, 0.0, (HASH, "000002.txt"))
     checkpoints = preparing.folder("job") / CHECKPOINTS
     assert list(checkpoints.iterdir()) == []
-    asyncio.run(preparing.order(job))
+    asyncio.run(preparing.order(job, Threads()))
     assert {one.name: one.read_bytes() for one in checkpoints.iterdir()} == {"000002.txt": CONTENT}
 
 
@@ -79,12 +81,12 @@ def test_a_checkpoint_that_cannot_be_had_now_is_waited_for_and_one_that_is_gone_
     job = Claimed("job", "o", at.spec("trains"), 2, 0.0, (HASH, "000002.txt"))
     away = Preparing(config.worker, Away(at.state / "artifacts"), shelf, config.work_dir)
     with pytest.raises(Disconnected, match="the bucket cannot be reached"):
-        asyncio.run(away.order(job, said.append))
+        asyncio.run(away.order(job, Threads(), said.append))
     assert said == []
     gone = Preparing(
         config.worker, FolderBlobs(at.state / "artifacts"), shelf, config.work_dir
     )  # fmt: skip
-    asyncio.run(gone.order(job, said.append))
+    asyncio.run(gone.order(job, Threads(), said.append))
     (line,) = said
     assert line.startswith("the checkpoint of another machine is not taken: ")
     assert f"there is no artifact {HASH}" in line
@@ -103,7 +105,7 @@ def test_two_bundles_whose_folders_are_called_the_same_do_not_become_one(tmp_pat
         version="1.2.0", source="tiny-edge@1.0.0", teacher="tiny-edge@1.1.0", base="b"
     )  # fmt: skip
     job = Claimed("job", "o", JobSpec(recipe=recipe), 1, 0.0, None)
-    order = asyncio.run(preparing.order(job))
+    order = asyncio.run(preparing.order(job, Threads()))
     for version in ("1.0.0", "1.1.0"):
         assert open_bundle(order.bundles[f"tiny-edge@{version}"]).manifest.version == version
 

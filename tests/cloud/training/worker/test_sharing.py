@@ -8,6 +8,7 @@ from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.recipes import checkpoint_file
 from cloud.training.worker import keeping
 from cloud.training.worker.sharing import CHECKPOINTS, Sharing
+from cloud.training.worker.threads import Threads
 from shared.errors import Disconnected
 from tests.cloud.training.worker.standing import SlowBlobs, Standing
 from tests.cloud.training.worker.test_last_words import surroundings
@@ -48,7 +49,7 @@ def test_the_last_one_waits_for_the_one_under_way_and_stays(at):
     async def go():
         job = await claimed(at, desk)
         folder, (first, second) = checkpoints(at, job)
-        sharing = Sharing(job, folder, blobs, desk, 0.0, asyncio.Event())
+        sharing = Sharing(job, folder, blobs, desk, 0.0, Threads())
         sharing.written(first)
         assert await asyncio.to_thread(blobs.begun.wait, 60)
         sharing.written(second)
@@ -74,11 +75,11 @@ def test_that_none_can_be_copied_is_said_once_a_job(at, caplog):
         job = await claimed(at, desk)
         folder, (first, second) = checkpoints(at, job)
         sharing = Sharing(
-            job, folder, Away(at.state / "artifacts"), desk, 0.0, asyncio.Event()
+            job, folder, Away(at.state / "artifacts"), desk, 0.0, Threads()
         )  # fmt: skip
         for path in (first, second):
             sharing.written(path)
-            await sharing.settled()
+            await sharing.last()
         await sharing.last()
 
     asyncio.run(go())

@@ -122,23 +122,28 @@ class AuditWindow:
         is more; nor many times the samples of the others.
         """
         found = Strata()
-        by_device = {
-            device: [self._slices[number].strata for number in numbers]
-            for device, numbers in self._by_device.items()
-        }
+        by_device = {device: self._of(device) for device in self._by_device}
         shares = self._shares()
-        samples = {
-            device: shares[device] * sum(one.samples for one in slices)
-            for device, slices in by_device.items()
-        }
+        samples = {device: shares[device] * one.samples for device, one in by_device.items()}
         every = sum(samples.values())
-        for device, slices in by_device.items():
+        for device, one in by_device.items():
             share, own = shares[device], samples[device]
             if len(samples) > 1 and own:
                 others = (every - own) / (len(samples) - 1)
                 share *= min(1.0, max(_TIMES * others, _SAMPLES_MIN) / own)
-            for one in slices:
-                found.merge(one, share)
+            found.merge(one, share)
+        return found
+
+    def _of(self, device: str) -> Strata:
+        """Sum of its slices, with no more answers to escalated samples than it has of these: an answer
+        may come in a later slice than its sample, and be all that is left of it.
+        """
+        found = Strata()
+        for number in self._by_device[device]:
+            found.merge(self._slices[number].strata)
+        escalated, answered, disagreed = found.escalated
+        share = min(1.0, escalated / max(1.0, answered))
+        found.escalated = (escalated, share * answered, share * disagreed)
         return found
 
     def _newest(self, device: str, part: float) -> Strata:
@@ -170,7 +175,8 @@ class AuditWindow:
 
 
 def estimate(strata: Strata, expected: float | None = None, z: float = Z_95) -> Accuracy | None:
-    """None where nothing was audited. `z`: half-width of the interval in standard errors.
+    """None where nothing was audited, or of no sample that audits stand for is known that there was
+    one. `z`: half-width of the interval in standard errors.
 
     Each stratum has Wilson's interval with continuity correction, which covers where few audits
     disagree, too (Newcombe, Statistics in Medicine 1998); variances are recovered from the ends and
@@ -187,10 +193,12 @@ def estimate(strata: Strata, expected: float | None = None, z: float = Z_95) -> 
     escalated, answered, wrong = strata.escalated
     if escalated > 0 and answered > 0:
         parts.append((escalated, answered, wrong))
-    total = sum(max(n, answered) for n, answered, _ in parts)
+    total = sum(n for n, _, _ in parts)
+    if total <= 0:
+        return None
     right = below = above = 0.0
     for n, answered, wrong in parts:
-        weight, rate = max(n, answered) / total, 1 - wrong / answered
+        weight, rate = n / total, 1 - wrong / answered
         low, high = _wilson(rate, answered, z)
         right += weight * rate
         below += (weight * (rate - low)) ** 2

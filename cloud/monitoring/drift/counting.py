@@ -212,10 +212,10 @@ def _audits(tally: Tally) -> tuple[Audits, ...]:
 
 
 def _escalated(tally: Tally) -> tuple[int, int, int]:
-    return (
-        tally.escalated, tally.answered - tally.audit_answered,
-        max(0, tally.disagreed - tally.audit_disagreed),
-    )  # fmt: skip
+    """Of a tally's escalated samples no more are answered than there are, in whichever report."""
+    answered = min(tally.answered - tally.audit_answered, tally.escalated)
+    disagreed = max(0, tally.disagreed - tally.audit_disagreed)
+    return tally.escalated, answered, min(disagreed, answered)
 
 
 def _grown(before: tuple[Audits, ...], after: tuple[Audits, ...]) -> tuple[Audits, ...] | None:

@@ -207,7 +207,7 @@ class Tracks:
             track.window.add(row, least)
             group.window.add(track.name, row, group.speaking)
             track.is_changed = group.is_changed = True
-        if new.audits or new.escalated_answered:
+        if new.audits or new.escalated or new.escalated_answered:
             group.audits.add(track.name, new, group.speaking)
             group.is_audited = True
         group.heard_at = now

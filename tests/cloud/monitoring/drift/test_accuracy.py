@@ -104,6 +104,31 @@ def test_a_device_that_claims_many_samples_does_not_weigh_as_all_of_them():
     assert estimate(window.total()).estimate >= 0.5
 
 
+def escalated(count, answered, disagreed):
+    audits = (Audits(0.1, 40, 4, 0),)
+    return Increment(np.zeros(EXTRAS, np.uint32), audits, count, answered, disagreed)
+
+
+def test_a_device_that_has_its_escalated_samples_answered_at_once_and_late_is_not_all_answers():
+    """So late that the samples have left."""
+    window = AuditWindow(400)
+    for turn in range(40):
+        for at in range(20):
+            window.add(f"d{at}", escalated(8, 8, 0), 20)
+        late = 16 * 30 if turn == 30 else 0
+        window.add("liar", escalated(16 * (turn < 30), late, late), 20)
+        assert estimate(window.total()).estimate >= 0.95
+
+
+def test_a_stratum_weighs_by_its_samples_and_not_by_its_answers():
+    found = Strata()
+    found.add([Audits(0.1, 90, 9, 0)], (10, 1000, 1000))
+    assert estimate(found).estimate == pytest.approx(0.9)
+    found = Strata()
+    found.add([Audits(0.1, 0, 9, 0)], (0, 0, 0))
+    assert estimate(found) is None
+
+
 def test_a_device_alone_counts_whatever_it_has():
     window = AuditWindow(400)
     for _ in range(100):

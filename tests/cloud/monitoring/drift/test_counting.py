@@ -162,6 +162,28 @@ def test_answers_that_come_after_their_samples_count():
     assert (audits.confident, audits.answered, audits.disagreed) == (0, 9, 1)
 
 
+def test_of_escalated_samples_no_more_are_answered_than_there_were():
+    device, meter = begun()
+    device.sees(40)
+    device.escalated = 4
+    device.answered = device.disagreed = 2000
+    meter, counted = told(meter, device.report(), 30)
+    new = counted.increment
+    assert (new.escalated, new.escalated_answered, new.escalated_disagreed) == (4, 4, 4)
+    device.answered = device.disagreed = 4000
+    assert told(meter, device.report(), 60)[1].increment is None
+
+
+def test_answers_to_escalated_samples_count_in_whichever_report_they_come():
+    device, meter = begun()
+    device.sees(40)
+    device.escalated = 6
+    meter, _ = told(meter, device.report(), 30)
+    device.answered, device.disagreed = 6, 2
+    new = told(meter, device.report(), 60)[1].increment
+    assert (new.escalated, new.escalated_answered, new.escalated_disagreed) == (0, 6, 2)
+
+
 def test_a_share_that_stands_twice_is_not_believed():
     device, meter = begun()
     device.sees(10)

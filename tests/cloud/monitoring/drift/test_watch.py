@@ -430,6 +430,40 @@ def test_accuracy_as_promised_is_none():
     assert state.accuracy.estimate == pytest.approx(0.93, abs=0.03)
 
 
+def test_escalated_samples_weigh_as_many_as_there_were_whenever_their_answers_come():
+    field = Field({"lyon": 6})
+    for _ in range(20):
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            one.is_audited(0.1, 40, 4, 0)
+        field.turn(0)
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            one.escalated += 40
+        field.turn(0)
+        for one in field.devices["lyon"]:
+            one.answered += 40
+            one.disagreed += 40
+        field.turn(0)
+    (state, *_), _ = page(field.watch, "group", None, None, "", 10)
+    assert state.accuracy.estimate == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_device_that_lies_about_its_escalated_samples_opens_no_alarm_of_accuracy():
+    field = Field({"lyon": 20})
+    field.watch.know(reference(expected=0.93))
+    for turn in range(30):
+        for at, one in enumerate(field.devices["lyon"]):
+            one.sees(40)
+            one.is_audited(0.1, 38, 4, 0)
+            lies = 2000 if at == 0 and turn > 10 else 0
+            one.escalated += 2
+            one.answered += 2 + lies
+            one.disagreed += lies
+        field.turn(0)
+    assert field.on() == set()
+
+
 def test_without_a_reference_silence_and_missing_inputs_are_still_seen():
     field = Field({"lyon": 4})
     field.watch = Watch(DriftSettings())

@@ -198,3 +198,61 @@ def test_a_group_s_audits_are_bounded_and_those_who_leave_take_theirs_along(repo
     for one in range(9):
         window.forget(f"d{one}")
     assert window.total().samples == 0
+
+
+@given(
+    st.integers(10, 60),
+    st.lists(
+        st.tuples(st.integers(0, 8), st.integers(0, 300), st.integers(0, 30), st.integers(1, 9)),
+        max_size=60,
+    ),
+)  # fmt: skip
+def test_slices_are_bounded_and_as_new_once_all_have_left(kept, reports):
+    """However many devices the group has meanwhile."""
+    window = AuditWindow(kept)
+    for device, answered, others, devices in reports:
+        audits = (Audits(0.1, answered * 10, answered, 0),)
+        new = Increment(np.zeros(EXTRAS, np.uint32), audits, others, others, 0)
+        window.add(f"d{device}", new, devices)
+        assert len(window) <= kept + 1
+    for one in range(9):
+        window.forget(f"d{one}")
+    assert len(window) == 0
+    for number in range(2 * kept):
+        window.add(f"d{number % 5}", increment(1, 0), 5)
+    assert kept - 1e-6 <= window.total().audits <= kept + kept / 5
+
+
+def test_what_nobody_answers_begins_no_slice():
+    """The cloud is away, or nothing is audited."""
+    window = AuditWindow(40)
+    for turn in range(5):
+        for at in range(1000):
+            window.add(f"d{at}", increment(0, 0), 1000)
+        assert len(window) == 0
+    for turn in range(2):
+        for at in range(1000):
+            window.add(f"d{at}", increment(1, 0), 1000)
+        assert len(window) == 40
+    assert window.total().audits == 40
+
+
+def test_what_was_said_before_anything_was_answered_counts_once_something_is():
+    window = AuditWindow(400)
+    for at in range(5):
+        for _ in range(9):
+            silent = (Audits(0.02, 10, 0, 0), Audits(0.5, 1, 0, 0))
+            window.add(f"d{at}", Increment(np.zeros(EXTRAS, np.uint32), silent), 5)
+        window.add(f"d{at}", increment(1, 0), 5)
+    assert {share: one[0] for share, one in window.total().confident.items()} == {
+        0.02: 450, 0.5: 45, 0.1: 50,
+    }  # fmt: skip
+
+
+def test_a_device_that_is_sure_of_nothing_counts_by_its_escalated_samples():
+    window = AuditWindow(400)
+    for _ in range(10):
+        window.add("sure", increment(4, 0), 2)
+        unsure = Increment(np.zeros(EXTRAS, np.uint32), (), 40, 40, 40)
+        window.add("unsure", unsure, 2)
+    assert estimate(window.total()).estimate == pytest.approx(0.5)

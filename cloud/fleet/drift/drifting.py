@@ -155,6 +155,8 @@ class Drifting:
         for one in reports:
             if (group := groups.get(one.device)) is not None:
                 watch.feed(one.device, group, one.report, one.at)
+        self._compared_at = min(now, self._compared_at)  # the clock may be set back
+        self._kept_at = min(now, self._kept_at)
         if now - self._compared_at >= _COMPARE_S:
             self._compare(watch)
             self._compared_at = now

@@ -138,7 +138,8 @@ def is_newer(meter: Meter, telemetry: Telemetry, now: float) -> bool:
         return False
     if telemetry.boot != meter.boot:
         return True
-    return 0 < telemetry.sequence - meter.sequence <= AHEAD_MAX + (now - meter.at)
+    passed = max(0.0, now - meter.at)  # the region's clock may be set back
+    return 0 < telemetry.sequence - meter.sequence <= AHEAD_MAX + passed
 
 
 def _row(telemetry: Telemetry, reference: Reference, doubts: list[Doubt]) -> Row:

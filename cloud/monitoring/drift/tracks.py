@@ -35,6 +35,7 @@ class Tracks:
         self.before: dict[tuple[str, Of], Found] = {}
         """`GroupTrack.found` of groups that were not heard yet since this began."""
         self._since: float | None = None
+        self._looked_at: float | None = None
         self.doubts: Counter[str] = Counter()
         self.other_schema: dict[str, None] = {}
         """The devices whose sketches are of another one, the newest last; at most a hundred."""
@@ -108,6 +109,7 @@ class Tracks:
 
     def silent(self, now: float) -> dict[tuple[str, Of], list[str]]:
         """Devices that are, by group and version; those that are silent for very long are forgotten."""
+        self._set_clock(now)
         settings = self._settings
         found: dict[tuple[str, Of], list[str]] = {}
         gone: list[str] = []
@@ -123,6 +125,18 @@ class Tracks:
             self.forget(name)
         self._leave_out(found)
         return found
+
+    def _set_clock(self, now: float) -> None:
+        """What lies in the future has just happened: the clock was set back. Time without a look is no
+        silence: the process stood still, or the clock was set ahead.
+        """
+        away = 0.0 if self._looked_at is None else now - self._looked_at
+        self._looked_at = now
+        if 0 <= away <= self._settings.silent_s_min:
+            return
+        self._since = None if self._since is None else min(now, self._since)
+        for one in (*self.devices.values(), *self.groups.values()):
+            one.heard_at = min(now, one.heard_at + max(0.0, away))
 
     def _leave_out(self, silent: Mapping[tuple[str, Of], Sequence[str]]) -> None:
         """What silent devices said is no news of a group in which others speak."""

@@ -78,6 +78,14 @@ def test_a_first_report_of_a_device_that_has_been_up_for_long_is_no_news():
     assert told(meter, device.report(uptime_s=4030.0), 30)[1].increment.samples == 5
 
 
+def test_a_clock_that_is_set_back_keeps_out_no_report():
+    device, meter = begun()
+    for now in (100_000.0, 10.0, 40.0):
+        device.sees(30)
+        meter, counted = told(meter, device.report(), now)
+        assert counted.increment.samples == 30
+
+
 def test_counts_that_fall_within_a_tally_are_no_counts():
     device, meter = begun(100)
     device.samples -= 50

@@ -388,6 +388,34 @@ def test_the_fleet_is_named_where_most_groups_fall_silent_until_they_speak():
     assert field.on() == {("stale", "group", "nice")}
 
 
+@pytest.mark.parametrize("back", [900, 3600, 86_400])
+def test_a_clock_that_is_set_back_hides_neither_drift_nor_silence(back):
+    field = Field({"lyon": 6, "nice": 6})
+    field.now = 1e6
+    field.turns(10)
+    field.now -= back
+    field.devices.pop("nice")
+    field.turns(20, shifts={"lyon": FAR})
+    assert field.on() == {("input", "group", "lyon"), ("stale", "group", "nice")}
+
+
+@pytest.mark.parametrize("ahead", [3600, 8 * 86_400])
+def test_time_without_a_look_is_nobody_s_silence(ahead):
+    """The process stood still, or the clock is set ahead, for one look or for good."""
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    field.now += ahead
+    assert field.watch.look(field.now) == []
+    field.now -= ahead
+    assert field.turns(6) == []
+    field.now += ahead
+    field.devices.pop("nice")
+    assert field.turns(8) == []
+    assert len(field.watch.tracks.devices) == 8
+    field.turns(4)
+    assert field.on() == {("stale", "group", "nice")}
+
+
 def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     field = Field({"lyon": 6})
     field.watch.know(reference(expected=0.93))

@@ -74,4 +74,5 @@ class DriftSettings(Section):
     """Reports that wait for a look at them. Beyond it they are dropped and counted: the next one of
     the device makes up for it."""
     references_max: Count = 200
-    """Versions whose references are held; the longest unused goes first."""
+    """Versions whose references are held; those that the registry does not have go first, then those that
+    the fewest devices run."""

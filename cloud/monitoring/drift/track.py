@@ -36,6 +36,8 @@ class Found:
     """Kinds that a look has found gone, or never there, with this version."""
     drifts: set[Kind] = field(default_factory=set)
     """Kinds that the last look found."""
+    left_at: float | None = field(default=None, compare=False)
+    """When a device that ran it was heard last, where the group had to make room since."""
 
     def is_clean(self, kind: Kind) -> bool:
         """It does not drift, or did not when it was last seen."""

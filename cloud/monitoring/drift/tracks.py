@@ -28,12 +28,14 @@ class Tracks:
     def __init__(self, settings: DriftSettings) -> None:
         self._settings = settings
         self.references: dict[Of, Reference] = {}
-        self.wanted: dict[Of, None] = {}
-        """Versions that run somewhere and whose references are not known; the longest wanted first."""
+        self.wanted: dict[Of, str] = {}
+        """Versions that run somewhere and whose references are not known, the longest wanted first; and
+        the device that named each, which has no other."""
         self.devices: dict[str, DeviceTrack] = {}
         self.groups: dict[tuple[str, Of], GroupTrack] = {}
         self.before: dict[tuple[str, Of], Found] = {}
-        """`GroupTrack.found` of groups that were not heard yet since this began."""
+        """`GroupTrack.found` of groups that were not heard yet since this began, or that had to make
+        room; the oldest first."""
         self._since: float | None = None
         self._looked_at: float | None = None
         self.doubts: Counter[str] = Counter()
@@ -56,8 +58,7 @@ class Tracks:
         of = (tally.model, tally.version)
         reference = self.references.get(of)
         if reference is None:
-            if len(self.wanted) < self._settings.references_max:
-                self.wanted.setdefault(of)
+            self._want(of, device)
             self._heard(device, telemetry, now)
             return
         track = self.devices.get(device)
@@ -156,8 +157,17 @@ class Tracks:
         for key in gone:
             del self.groups[key]
         self._since = now if self._since is None else self._since
-        if now - self._since > self._settings.forget_s:
-            self.before.clear()
+        for key, one in list(self.before.items()):
+            if now - (self._since if one.left_at is None else one.left_at) > self._settings.forget_s:
+                del self.before[key]
+
+    def _want(self, of: Of, device: str) -> None:
+        if of in self.wanted:
+            return
+        for other in [one for one, by in self.wanted.items() if by == device]:
+            del self.wanted[other]
+        if len(self.wanted) < self._settings.references_max:
+            self.wanted[of] = device
 
     def _heard(self, device: str, telemetry: Telemetry, now: float) -> None:
         if (track := self.devices.get(device)) is not None:
@@ -210,8 +220,17 @@ class Tracks:
         empty = [(one.heard_at, key) for key, one in self.groups.items() if one.devices <= 0]
         if not empty:
             return False
-        del self.groups[min(empty)[1]]
+        self._drop_group(min(empty)[1])
         return True
+
+    def _drop_group(self, key: tuple[str, Of]) -> None:
+        """What was found about it tells what another version brings, but one that anybody can make up."""
+        gone, is_made_up = self.groups.pop(key), not self.references[key[1]].features
+        if not is_made_up and (gone.found.at_peace or gone.found.drifts):
+            gone.found.left_at = gone.heard_at
+            self.before[key] = gone.found
+            if len(self.before) > self._settings.groups_max:
+                del self.before[next(iter(self.before))]
 
     def _add(self, track: DeviceTrack, new: Increment, now: float) -> None:
         group = self.groups[track.group, track.of]
@@ -238,11 +257,13 @@ class Tracks:
             self.other_schema.pop(device, None)
 
     def _least_run(self) -> Of:
-        """Of the versions known: devices that claim one each do not drive out what the fleet runs."""
+        """Of the versions known, first of those that the registry does not have: devices that claim one
+        each do not drive out what the fleet runs, or ran.
+        """
         runs = dict.fromkeys(self.references, 0)
         for (_, of), group in self.groups.items():
             runs[of] += group.devices
-        return min(runs, key=lambda of: runs[of])
+        return min(runs, key=lambda of: (bool(self.references[of].features), runs[of]))
 
     def _begin_anew(self, of: Of) -> None:
         self.begin_devices_anew(of)
@@ -251,11 +272,11 @@ class Tracks:
             group.is_changed, group.seen = False, None
 
     def _drop_version(self, of: Of) -> None:
-        del self.references[of]
         for name in [one.name for one in self.devices.values() if one.of == of]:
             self.forget(name)
         for key in [key for key in self.groups if key[1] == of]:
-            del self.groups[key]
+            self._drop_group(key)
+        del self.references[of]
 
 
 def named(devices: Iterable[str]) -> tuple[str, ...]:

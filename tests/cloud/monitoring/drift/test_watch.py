@@ -304,6 +304,85 @@ def test_a_device_that_claims_versions_drives_no_reference_out():
     assert len(watch.tracks.references) == 3
 
 
+def blamed(field):
+    """The cause of what lyon's version 2.0.0 brings."""
+    (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
+    assert alarm.scope.version == "2.0.0"
+    return alarm.cause
+
+
+def test_made_up_versions_take_no_version_that_ran_from_what_tells_causes():
+    field = Field({"lyon": 6}, DriftSettings(references_max=5))
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    field.turns(1, 5)
+    for number in range(20):
+        liar = Device("liar", version=f"9.9.{number}")
+        liar.sees(10)
+        field.watch.feed("liar", "lyon", liar.report(), field.now)
+        field.watch.know(without("m", liar.version))
+    assert set(field.watch.known) >= {("m", "1.0.0"), ("m", "2.0.0")}
+    assert blamed(field) is Cause.MODEL
+
+
+def test_what_a_version_s_devices_were_at_peace_with_outlives_its_reference():
+    field = Field({"lyon": 6}, DriftSettings(references_max=5))
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    field.turns(1, 5)
+    for number in range(4):
+        field.watch.know(reference(f"3.0.{number}"))
+    assert ("m", "1.0.0") not in field.watch.known
+    assert blamed(field) is Cause.MODEL
+
+
+def test_what_a_group_was_at_peace_with_outlives_its_room_and_is_forgotten_some_day():
+    field = Field({"lyon": 6}, DriftSettings(groups_max=2))
+    field.watch.know(reference("2.0.0"))
+    field.watch.look(field.now - DriftSettings().forget_s)  # it has run for long
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    field.turns(1, 5)
+    field.devices["nice"] = [Device("nice-0")]
+    field.turns(2, 5)
+    assert ("lyon", ("m", "1.0.0")) not in field.watch.tracks.groups
+    assert blamed(field) is Cause.MODEL
+    field.now += DriftSettings().forget_s
+    field.turns(1)
+    assert ("lyon", ("m", "1.0.0")) not in field.watch.tracks.found()
+
+
+def test_what_was_found_about_made_up_versions_takes_no_room():
+    field = Field({"lyon": 1}, DriftSettings(groups_max=5, references_max=2))
+    for number in range(20):
+        liar = Device("liar", version=f"9.9.{number}")
+        field.watch.know(without("m", liar.version))
+        for _ in range(4):
+            liar.sees(100)
+            field.watch.feed("liar", "lyon", liar.report(), field.now)
+            field.turns(1)
+    assert field.watch.tracks.before == {}
+    for number in range(20):
+        field.watch.know(reference(f"1.0.{number}"))
+        swapped(field, "lyon", f"1.0.{number}")
+        field.turns(4, 200)
+    assert len(field.watch.tracks.before) == 5
+
+
+def test_a_device_has_one_version_asked_for():
+    watch, real = Watch(DriftSettings(references_max=10)), Device("real", version="2.0.0")
+    for number in range(100):
+        liar = Device("liar", version=f"9.9.{number}")
+        watch.feed("liar", "lyon", liar.report(), 1000.0 + number)
+    watch.feed("real", "lyon", real.report(), 1100.0)
+    assert watch.wanted == (("m", "9.9.99"), ("m", "2.0.0"))
+    for number in range(100):
+        watch.feed(f"d{number}", "lyon", Device("d", version=f"8.0.{number}").report(), 1200.0)
+    assert len(watch.wanted) == 10
+
+
 def test_what_windows_showed_before_they_began_anew_is_no_evidence():
     field = Field({"lyon": 6, "nice": 6})
     field.turns(10)

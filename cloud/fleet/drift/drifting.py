@@ -183,7 +183,7 @@ class Drifting:
 
     def _compare(self, watch: Watch) -> None:
         """Devices that have left the fleet are watched no more; some are in another group."""
-        watched = [*{**watch.tracks.devices, **dict.fromkeys(watch.board.unheard.devices)}]
+        watched = [*watch.tracks.devices, *watch.tracks.recalled]
         groups = self._keeping.groups_of(watched)
         watch.forget(device for device in watched if device not in groups)
         for device, group in groups.items():

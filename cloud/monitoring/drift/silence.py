@@ -17,14 +17,11 @@ def look(
 ) -> None:
     """Groups first, of each version; the fleet's where most of its groups fall silent."""
     silent = tracks.silent(now)
-    board.unheard.look(tracks.devices, now, settings.forget_s)
-    unheard = board.unheard.counts
     shares: dict[Of, list[float]] = {}
-    for key in {**tracks.groups, **unheard}:
+    for key, group in tracks.groups.items():
         scope = scope_of("group", *key)
-        names, waits = silent.get(key, []), unheard.get(key, 0.0)
-        devices = waits + (tracks.groups[key].devices if key in tracks.groups else 0)
-        share = (len(names) + waits) / max(1.0, devices)
+        names, devices = silent.get(key, []), group.devices
+        share = len(names) / max(1, devices)
         if devices > 0:
             shares.setdefault(key[1], []).append(share)
         if not names and not board.watches(Kind.STALE, scope):

@@ -28,6 +28,17 @@ class DeviceTrack:
     """Since the last look."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A device that was silent, or late, when the record was written."""
+
+    name: str
+    group: str
+    of: Of
+    silence_s: float
+    interval_s: float
+
+
 @dataclass(slots=True)
 class Found:
     """What looks have found about one version in one group; it outlives a restart."""

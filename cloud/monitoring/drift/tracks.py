@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from typing import Final
 
 from cloud.monitoring.drift.accuracy import AuditWindow
@@ -14,12 +15,15 @@ from cloud.monitoring.drift.counting import (
 )
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of
+from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of, Overdue
 from cloud.monitoring.drift.window import DeviceWindow, GroupWindow, fitting
 from shared.fleet.telemetry import Telemetry
 
 _ONCE_MAX: Final = 4
 """A report counts in a window as so many windows' samples at most: what it says is old by then."""
+_OVERDUE_INTERVALS: Final = 2.0
+_OVERDUE_MAX: Final = 10_000
+"""Devices whose silence outlives a restart; of more, those that fell silent last."""
 
 
 class Tracks:
@@ -36,6 +40,8 @@ class Tracks:
         self.before: dict[tuple[str, Of], Found] = {}
         """`GroupTrack.found` of groups that were not heard yet since this began, or that had to make
         room; the oldest first."""
+        self.recalled: dict[str, Overdue] = {}
+        """Overdue before a restart, of versions whose references are not known yet."""
         self._since: float | None = None
         self._looked_at: float | None = None
         self.doubts: Counter[str] = Counter()
@@ -53,7 +59,26 @@ class Tracks:
         if known is not None and known != reference:
             self._begin_anew(of)
 
+    def overdue(self) -> list[Overdue]:
+        """At the last look: who is dead is never heard again, and would not be missed after a restart."""
+        now = self._looked_at
+        late = [
+            Overdue(one.name, one.group, one.of, now - one.heard_at, one.interval_s)
+            for one in self.devices.values()
+            if now is not None and now - one.heard_at > _OVERDUE_INTERVALS * one.interval_s
+        ]  # fmt: skip
+        every = [*late, *self.recalled.values()]
+        return nsmallest(_OVERDUE_MAX, every, key=lambda one: one.silence_s)
+
+    def recall(self, overdue: Iterable[Overdue]) -> None:
+        """Before a restart they were; from the next look on they are, unless they are heard."""
+        for one in overdue:
+            self.recalled[one.name] = one
+            if one.of not in self.references:
+                self._want(one.of, one.name)
+
     def feed(self, device: str, group: str, telemetry: Telemetry, now: float) -> None:
+        self.recalled.pop(device, None)
         tally = telemetry.tally
         of = (tally.model, tally.version)
         reference = self.references.get(of)
@@ -80,6 +105,7 @@ class Tracks:
 
     def forget(self, device: str) -> None:
         """It has left the fleet."""
+        self.recalled.pop(device, None)
         track = self.devices.pop(device, None)
         self.other_schema.pop(device, None)
         if track is not None and (group := self.groups.get((track.group, track.of))) is not None:
@@ -92,6 +118,8 @@ class Tracks:
         track = self.devices.get(device)
         if track is not None and track.group != group:
             self._place(track, group, track.of)
+        if device in self.recalled and self.recalled[device].group != group:
+            del self.recalled[device]
 
     def begin_devices_anew(self, of: Of, group: str | None = None) -> None:
         """What its devices have said so far is over; None: the devices of all groups."""
@@ -111,6 +139,7 @@ class Tracks:
     def silent(self, now: float) -> dict[tuple[str, Of], list[str]]:
         """Devices that are, by group and version; those that are silent for very long are forgotten."""
         self._set_clock(now)
+        self._place_recalled(now)
         settings = self._settings
         found: dict[tuple[str, Of], list[str]] = {}
         gone: list[str] = []
@@ -136,8 +165,17 @@ class Tracks:
         if 0 <= away <= self._settings.silent_s_min:
             return
         self._since = None if self._since is None else min(now, self._since)
-        for one in (*self.devices.values(), *self.groups.values()):
+        every: list[DeviceTrack | GroupTrack] = [*self.devices.values(), *self.groups.values()]
+        for one in every:
             one.heard_at = min(now, one.heard_at + max(0.0, away))
+
+    def _place_recalled(self, now: float) -> None:
+        for name, one in list(self.recalled.items()):
+            if (reference := self.references.get(one.of)) is not None:
+                del self.recalled[name]
+                track = self._placed(name, one.group, one.of, reference, now - one.silence_s)
+                if track is not None:
+                    track.interval_s = one.interval_s
 
     def _leave_out(self, silent: Mapping[tuple[str, Of], Sequence[str]]) -> None:
         """What silent devices said is no news of a group in which others speak."""
@@ -158,7 +196,8 @@ class Tracks:
             del self.groups[key]
         self._since = now if self._since is None else self._since
         for key, one in list(self.before.items()):
-            if now - (self._since if one.left_at is None else one.left_at) > self._settings.forget_s:
+            left_at = self._since if one.left_at is None else one.left_at
+            if now - left_at > self._settings.forget_s:
                 del self.before[key]
 
     def _want(self, of: Of, device: str) -> None:

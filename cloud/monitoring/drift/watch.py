@@ -25,7 +25,7 @@ from cloud.monitoring.drift.documents import Accuracy, Alarm, Cause, Kind
 from cloud.monitoring.drift.evidence import Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of
+from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of, Overdue
 from cloud.monitoring.drift.tracks import Tracks
 from shared.fleet.telemetry import Telemetry
 
@@ -63,7 +63,6 @@ class Watch:
     def move(self, device: str, group: str) -> None:
         """It is in this group from now on."""
         self.tracks.move(device, group)
-        self.board.unheard.left(device, stays_in=group)
 
     def look(self, now: float) -> list[Change]:
         """What opens and closes now; groups before their devices."""
@@ -82,13 +81,19 @@ class Watch:
         return changes
 
     def to_record(self) -> str:
-        """The alarms that are on, and with which versions groups were at peace, or drifted. JSON."""
+        """The alarms that are on, with which versions groups were at peace, or drifted, and who was silent
+        or late at the last look, for how many seconds. JSON.
+        """
         found = self.tracks.found()
         alarms = [alarm.model_dump(mode="json") for alarm in self.board.alarms.values()]
         return json.dumps({
             "alarms": alarms,
             "peace": [[at, *of, sorted(one.at_peace)] for (at, of), one in found.items()],
             "drifts": [[at, *of, sorted(one.drifts)] for (at, of), one in found.items()],
+            "overdue": [
+                [one.name, one.group, *one.of, round(one.silence_s, 1), one.interval_s]
+                for one in self.tracks.overdue()
+            ],
         })  # fmt: skip
 
     @classmethod
@@ -103,6 +108,10 @@ class Watch:
                 {Kind(kind) for kind in kinds},
                 {Kind(kind) for kind in drifts.get((at, model, version), ())},
             )
+        watch.tracks.recall(
+            Overdue(name, group, (model, version), float(silence_s), float(interval_s))
+            for name, group, model, version, silence_s, interval_s in found.get("overdue", ())
+        )
         return watch
 
     def _look_at_groups(

@@ -226,11 +226,11 @@ def test_slices_are_bounded_and_as_new_once_all_have_left(kept, reports):
 def test_what_nobody_answers_begins_no_slice():
     """The cloud is away, or nothing is audited."""
     window = AuditWindow(40)
-    for turn in range(5):
+    for _ in range(5):
         for at in range(1000):
             window.add(f"d{at}", increment(0, 0), 1000)
         assert len(window) == 0
-    for turn in range(2):
+    for _ in range(2):
         for at in range(1000):
             window.add(f"d{at}", increment(1, 0), 1000)
         assert len(window) == 40

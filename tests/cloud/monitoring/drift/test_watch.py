@@ -611,6 +611,13 @@ def test_alarms_that_were_on_do_not_open_twice():
     assert [type(change) for change in closed] == [Closed]
 
 
+def passes(field, seconds):
+    """With looks: without any it is nobody's silence."""
+    for _ in range(int(seconds / 300)):
+        field.now += 300
+        field.watch.look(field.now)
+
+
 def restarted(field):
     field.watch = Watch.from_record(DriftSettings(), field.watch.to_record())
     field.watch.know(reference())
@@ -654,9 +661,92 @@ def test_after_a_restart_silent_devices_are_forgotten_as_without_one():
     field.turns(20)
     restarted(field)
     field.turns(4)
-    field.now += DriftSettings().forget_s
+    passes(field, DriftSettings().forget_s)
     field.turns(6)
     assert field.on() == set()
+
+
+def test_after_a_restart_those_are_silent_who_were_at_last_and_not_when_the_alarm_opened():
+    field = Field({"lyon": 10})
+    field.turns(10)
+    every = field.devices["lyon"]
+    for speaking in (every[2:], every[6:], every[:2] + every[6:]):
+        field.devices["lyon"] = speaking
+        field.turns(15)
+    restarted(field)
+    assert field.turns(20) == []
+    assert field.on() == {("stale", "group", "lyon")}
+    field.devices["lyon"] = every
+    (closed,) = field.turns(6)
+    assert closed.why == "it is as before"
+
+
+def test_who_dies_just_before_a_restart_is_silent_after_it():
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    field.devices.pop("lyon")
+    field.turns(4)
+    restarted(field)
+    (alarm,) = opened(field.turns(12))
+    assert (alarm.kind, alarm.scope.name, alarm.devices_count) == (Kind.STALE, "lyon", 4)
+
+
+def test_after_a_restart_those_whose_version_nobody_else_runs_are_silent_too():
+    field = Field({"lyon": 4, "nice": 4})
+    field.watch.know(reference("2.0.0"))
+    swapped(field, "lyon", "2.0.0")
+    field.turns(10)
+    field.devices.pop("lyon")
+    field.turns(20)
+    restarted(field)
+    field.turns(1)
+    assert field.watch.wanted == (("m", "2.0.0"),)
+    restarted(field)
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    assert field.on() == {("stale", "group", "lyon")}
+
+
+def test_an_alarm_of_silence_that_is_older_than_silence_may_be_outlives_a_restart():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    every = field.devices["lyon"]
+    long = DriftSettings().forget_s / 2
+    for speaking, seconds in ((every[2:], long), (every, long), (every[2:], 3600)):
+        field.devices["lyon"] = speaking
+        field.turn()
+        passes(field, seconds)
+    field.turns(2)
+    assert field.on() == {("stale", "group", "lyon")}
+    restarted(field)
+    assert field.turns(20) == []
+    assert field.on() == {("stale", "group", "lyon")}
+
+
+def test_the_time_that_a_restart_takes_is_nobody_s_silence():
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    field.now += 100  # all are late
+    field.watch.look(field.now)
+    restarted(field)
+    field.now += 86_400
+    assert field.watch.look(field.now) == []
+    assert field.turns(20) == []
+
+
+def test_a_record_names_those_who_are_late_and_no_more_than_may_be():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    assert json.loads(field.watch.to_record())["overdue"] == []
+    watch = Watch(DriftSettings())
+    watch.know(reference())
+    report = Device("d").report()
+    for number in range(12_000):
+        watch.feed(f"d{number}", "lyon", report, 1000.0 + number / 1000)
+    watch.look(1100.0)
+    names = {name for name, *_ in json.loads(watch.to_record())["overdue"]}
+    assert names == {f"d{number}" for number in range(2000, 12_000)}
+    assert len(watch.to_record()) < 600_000
 
 
 def test_after_a_restart_silent_groups_are_silent_still_for_the_fleet():

@@ -65,6 +65,8 @@ class GroupTrack:
     audits: AuditWindow
     devices: int = 0
     """That run the version."""
+    members: dict[str, DeviceTrack] = field(default_factory=dict)
+    """The same, by name."""
     silent: int = 0
     """Of them, at the last look."""
     heard_at: float = 0.0

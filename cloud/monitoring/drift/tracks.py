@@ -110,6 +110,7 @@ class Tracks:
         self.other_schema.pop(device, None)
         if track is not None and (group := self.groups.get((track.group, track.of))) is not None:
             group.devices -= 1
+            del group.members[device]
             group.window.forget(device)
             group.audits.forget(device)
 
@@ -124,14 +125,22 @@ class Tracks:
     def begin_devices_anew(self, of: Of, group: str | None = None) -> None:
         """What its devices have said so far is over; None: the devices of all groups."""
         width = self.references[of].width if of in self.references else 0
-        for track in self.devices.values():
-            if track.of == of and group in {None, track.group}:
-                track.window = DeviceWindow(width)
-                track.is_changed = False
+        one = self.groups.get((group, of)) if group is not None else None
+        groups = self.of_version(of) if group is None else () if one is None else (one,)
+        for track in (track for one in groups for track in one.members.values()):
+            track.window = DeviceWindow(width)
+            track.is_changed = False
 
     def found(self) -> dict[tuple[str, Of], Found]:
         """About each group and version, be it from before this began; the longest unheard first."""
         return {**self.before, **{key: one.found for key, one in self.groups.items()}}
+
+    def versions(self) -> Mapping[tuple[str, str], Sequence[tuple[Of, Found]]]:
+        """What was found, by group and model."""
+        versions: dict[tuple[str, str], list[tuple[Of, Found]]] = {}
+        for (group, of), found in self.found().items():
+            versions.setdefault((group, of[0]), []).append((of, found))
+        return versions
 
     def of_version(self, of: Of) -> Iterator[GroupTrack]:
         return (one for (_, its), one in self.groups.items() if its == of)
@@ -238,7 +247,9 @@ class Tracks:
         old = self.groups.get((track.group, track.of))
         if old is not None:
             old.devices -= 1
+            del old.members[track.name]
         new.devices += 1
+        new.members[track.name] = track
         track.group, track.of = group, of
         return True
 
@@ -311,7 +322,7 @@ class Tracks:
             group.is_changed, group.seen = False, None
 
     def _drop_version(self, of: Of) -> None:
-        for name in [one.name for one in self.devices.values() if one.of == of]:
+        for name in [name for one in self.of_version(of) for name in one.members]:
             self.forget(name)
         for key in [key for key in self.groups if key[1] == of]:
             self._drop_group(key)

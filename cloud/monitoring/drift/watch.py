@@ -10,7 +10,7 @@ Not thread-safe. Alarms outlive it (`to_record`); windows fill again from what d
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import NormalDist
 
@@ -35,6 +35,8 @@ class Watch:
         self._settings = settings
         self.tracks = Tracks(settings)
         self.board = Board(settings, self.tracks)
+        self._versions: Mapping[tuple[str, str], Sequence[tuple[Of, Found]]] = {}
+        """What was found until this look, by group and model."""
 
     @property
     def wanted(self) -> tuple[Of, ...]:
@@ -67,6 +69,7 @@ class Watch:
     def look(self, now: float) -> list[Change]:
         """What opens and closes now; groups before their devices."""
         changes: list[Change] = []
+        self._versions = self.tracks.versions()
         for of, reference in list(self.tracks.references.items()):
             groups = list(self.tracks.of_version(of))
             moved = self._look_at_groups(reference, groups)
@@ -168,7 +171,10 @@ class Watch:
 
     def _look_at_devices(self, reference: Reference, now: float, changes: list[Change]) -> None:
         of = (reference.model, reference.version)
-        changed = [one for one in self.tracks.devices.values() if one.is_changed and one.of == of]
+        changed = [
+            one for group in self.tracks.of_version(of) for one in group.members.values()
+            if one.is_changed
+        ]  # fmt: skip
         if not changed:
             return
         for track in changed:
@@ -260,6 +266,6 @@ class Watch:
 
     def _versions_beside(self, group: GroupTrack) -> Iterator[Found]:
         """What was found about them, be it before a restart."""
-        for (name, of), found in self.tracks.found().items():
-            if name == group.name and of[0] == group.of[0] and of != group.of:
+        for of, found in self._versions.get((group.name, group.of[0]), ()):
+            if of != group.of:
                 yield found

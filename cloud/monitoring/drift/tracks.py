@@ -21,6 +21,8 @@ from shared.fleet.telemetry import Telemetry
 
 _ONCE_MAX: Final = 4
 """A report counts in a window as so many windows' samples at most: what it says is old by then."""
+_LOOKS_MISSED: Final = 3.0
+"""So long without a look that nobody looked, and not that the looks are far apart."""
 _OVERDUE_INTERVALS: Final = 2.0
 _OVERDUE_MAX: Final = 10_000
 """Devices whose silence outlives a restart; of more, those that fell silent last."""
@@ -156,9 +158,10 @@ class Tracks:
             silence = now - track.heard_at
             if silence <= settings.silent_s_min:
                 continue
-            if silence > settings.forget_s:
+            silent_s = max(settings.silent_s_min, settings.silent_intervals * track.interval_s)
+            if silence > max(settings.forget_s, 2 * silent_s):
                 gone.append(name)
-            elif silence > settings.silent_intervals * track.interval_s:
+            elif silence > silent_s:
                 found.setdefault((track.group, track.of), []).append(name)
         for name in gone:
             self.forget(name)
@@ -171,7 +174,7 @@ class Tracks:
         """
         away = 0.0 if self._looked_at is None else now - self._looked_at
         self._looked_at = now
-        if 0 <= away <= self._settings.silent_s_min:
+        if 0 <= away <= max(self._settings.silent_s_min, _LOOKS_MISSED * self._settings.look_s):
             return
         self._since = None if self._since is None else min(now, self._since)
         every: list[DeviceTrack | GroupTrack] = [*self.devices.values(), *self.groups.values()]

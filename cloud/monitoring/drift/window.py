@@ -18,14 +18,14 @@ from cloud.monitoring.drift.reference import SAMPLES, Row
 SLICES: Final = 3
 PARTS: Final = 5
 """A device has at most a fifth of what a group's window must hold, where there are so many devices."""
-_ENTRY_MAX: Final = 10_000
-"""Samples of one report that are kept: rows are of 16 bits."""
 Kept = NDArray[np.uint16]
 Floats = NDArray[np.float64]
 
 
-def fitting(row: Row, samples_max: int = _ENTRY_MAX) -> Kept:
-    """The row as windows keep it, scaled down where it holds more than `samples_max`."""
+def fitting(row: Row, samples_max: int) -> Kept:
+    """The row as windows keep it, scaled down where it holds more than `samples_max`, of which 16 bits
+    hold 65,535.
+    """
     samples = int(row[SAMPLES])
     if samples > samples_max:
         row = (row * (samples_max / samples)).astype(np.uint32)
@@ -42,7 +42,7 @@ class DeviceWindow:
         self._at = 0
 
     def add(self, row: Kept, least: int) -> None:
-        """A row of at most 10,000 samples, and a window of at most as many: 16 bits hold both."""
+        """The samples of a row and half of `least` must fit into 16 bits: 65,535."""
         self._rows[self._at] += row
         if 2 * int(self._rows[self._at][SAMPLES]) >= least:
             self._at = (self._at + 1) % SLICES

@@ -42,8 +42,8 @@ def reported(devices, samples):
     window, row = GroupWindow(5000), np.zeros(4 + EXTRAS, np.uint32)
     row[0] = row[SAMPLES] = samples
     for at in range(devices):
-        window.add(f"d{at}", fitting(row), devices)
-    return lambda: window.add("d0", fitting(row), devices)
+        window.add(f"d{at}", fitting(row, 20_000), devices)
+    return lambda: window.add("d0", fitting(row, 20_000), devices)
 
 
 @pytest.mark.parametrize(

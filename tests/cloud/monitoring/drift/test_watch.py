@@ -439,6 +439,30 @@ def test_one_blind_device_is_named_alone():
     assert field.on() == {("missing", "device", "lyon-3")}
 
 
+def test_a_device_s_missing_inputs_are_held_to_the_bound_itself():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    for _ in range(20):
+        field.devices["lyon"][3].sees(0, missing=3)
+        field.turn(37)
+    assert field.on() == {("missing", "device", "lyon-3")}
+
+
+def test_a_device_that_reports_once_a_day_is_silent_some_day_and_forgotten_later():
+    watch, device, other = Watch(DriftSettings(look_s=3600)), Device("rare"), Device("other")
+    watch.know(reference())
+    daily = device.report().model_copy(update={"interval_s": 86_400.0})
+    watch.feed("rare", "lyon", daily, 1000.0)
+    days = {"opened": [], "forgotten": []}
+    for hours in range(24 * 25):
+        now = 1000.0 + 3600 * hours
+        watch.feed("other", "lyon", other.report(), now)
+        days["opened"] += [hours / 24 for _ in opened(watch.look(now))]
+        days["forgotten"] += [hours / 24] * ("rare" not in watch.tracks.devices)
+    assert 10 <= days["opened"][0] < 10.1
+    assert 20 <= days["forgotten"][0] < 20.1
+
+
 def test_a_group_that_falls_silent_is_an_alarm_until_it_speaks():
     field = Field({"lyon": 4, "nice": 4})
     field.turns(10)

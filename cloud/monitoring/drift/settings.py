@@ -64,9 +64,11 @@ class DriftSettings(Section):
     """A device that has said nothing for so long, and for twice as long as silence needs, is not watched
     any more; presence knows of it."""
     devices_max: Count = 200_000
-    """Devices watched; further ones are counted and not watched. 2 KB each."""
+    """Devices watched; further ones are counted and not watched. 3.6 KB each, with
+    their part of their group's windows."""
     groups_max: Count = 2_000
-    """Groups times versions; 40 KB each at most."""
+    """Groups times versions; some 200 KB each where a hundred devices are audited, and 280 KB more where
+    each report has one sample."""
     alarms_max: Count = 1_000
     """Alarms that are on at once; further ones are counted and not opened: a fleet that has more has
     one cause."""

@@ -1,9 +1,9 @@
 """The newest samples of a device and of a group, as sums that are bounded. Pure.
 
-A device's window is three rows of 16-bit counters: of 100,000 of them 60 MB. A group's has the newest
-reports of its devices, of which none has more than its part: who floods or lies does not speak for
-the others, and what remains without any one of them can be looked at by itself. The fleet's window
-is the sum of its groups'.
+A device's window is three rows of 16-bit counters: with 99 a row, 60 MB for 100,000 of them. A
+group's has the newest reports of its devices, of which none has more than its part: who floods or
+lies does not speak for the others, and what remains without any one of them can be looked at by
+itself. The fleet's window is the sum of its groups'.
 """
 
 from collections import deque

@@ -155,6 +155,8 @@ class Drifting:
         for one in reports:
             if (group := groups.get(one.device)) is not None:
                 watch.feed(one.device, group, one.report, one.at)
+        self._compared_at = min(now, self._compared_at)  # the clock may be set back
+        self._kept_at = min(now, self._kept_at)
         if now - self._compared_at >= _COMPARE_S:
             self._compare(watch)
             self._compared_at = now
@@ -181,7 +183,7 @@ class Drifting:
 
     def _compare(self, watch: Watch) -> None:
         """Devices that have left the fleet are watched no more; some are in another group."""
-        watched = [*{**watch.tracks.devices, **dict.fromkeys(watch.board.unheard.devices)}]
+        watched = [*watch.tracks.devices, *watch.tracks.recalled]
         groups = self._keeping.groups_of(watched)
         watch.forget(device for device in watched if device not in groups)
         for device, group in groups.items():

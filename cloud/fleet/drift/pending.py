@@ -40,8 +40,9 @@ class Pending:
     def add(self, one: Waiting) -> bool:
         """False: something had no room, itself or the device's oldest report."""
         own = self._by_device.get(one.device, {})
-        if one.tally in own:
-            own[one.tally] = one
+        if (present := own.get(one.tally)) is not None:
+            if one.report.sequence > present.report.sequence:
+                own[one.tally] = one
             return True
         is_lost = len(own) >= LIVES_MAX or self._count >= self._most
         if is_lost:

@@ -42,8 +42,12 @@ class References:
         asked = list(wanted)
         unknown = {of: at for of in known if (at := self._unknown.get(of)) is not None}
         self._unknown = unknown
-        asked += [of for of, at in unknown.items() if at <= now]
-        return [of for of in asked if self._failures.get(of, (0, 0.0))[1] <= now]
+        asked += [of for of, at in unknown.items() if _is_due(at, now, _UNKNOWN_S)]
+        failures = self._failures
+        return [
+            of for of in asked
+            if of not in failures or _is_due(failures[of][1], now, _AGAIN_S_MAX)
+        ]  # fmt: skip
 
     async def of(self, version: Of, now: float) -> Reference:
         """From its manifest; without features where there is no registry, or no such version in it:
@@ -77,3 +81,8 @@ class References:
         ) as registry:
             found = await registry.version(*version)
             return of_manifest(await fetch_manifest(registry, found))
+
+
+def _is_due(at: float, now: float, pause_s_max: float) -> bool:
+    """What is farther ahead than any pause is from before the clock was set back."""
+    return at <= now or at > now + pause_s_max

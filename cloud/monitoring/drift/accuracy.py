@@ -25,6 +25,8 @@ _SAMPLES_MIN: Final = 500.0
 """A device counts three times the samples of the others on average, or 500: an audit of one that says
 it had a million would weigh as much as all of theirs.
 """
+_ESCALATED_MIN: Final = 20.0
+"""Answered escalations that begin a slice without an audit: some devices are sure of nothing."""
 
 
 @dataclass(slots=True)
@@ -68,52 +70,73 @@ class Strata:
 @dataclass(slots=True)
 class _Slice:
     device: str
-    strata: Strata = field(default_factory=Strata)
+    strata: Strata
+
+    @property
+    def weight(self) -> float:
+        """In audits; a slice of escalated samples alone has room, too."""
+        return max(1.0, self.strata.audits)
 
 
 class AuditWindow:
     """The newest audits of a group's devices, of which none has more than its part: as `GroupWindow`,
     who floods replaces nothing but its own, and who is slow or silent holds nobody up.
 
-    A device begins a slice after so many audits; whole slices leave, the oldest first. There are at
-    most as many as audits are kept, and one for each device.
+    A slice begins with an answered audit, or twenty answered escalations, and what its device said
+    since its slice before; a device begins another one after so many audits. Whole slices leave, the
+    oldest first, so there are about as many as audits are kept at most. What a device said before
+    anything was answered is one sum.
     """
 
-    __slots__ = ("_audits", "_by_device", "_devices", "_kept", "_next", "_slices")
+    __slots__ = (
+        "_by_device", "_held", "_kept", "_next", "_part", "_slices", "_waiting", "_weights",
+    )  # fmt: skip
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
         self._slices: dict[int, _Slice] = {}
         """The oldest first."""
         self._by_device: dict[str, deque[int]] = {}
-        self._audits: dict[str, float] = {}
+        self._weights: dict[str, float] = {}
         """Of each device."""
+        self._waiting: dict[str, Strata] = {}
+        """Of which too little is answered for a slice."""
         self._next = 0
-        self._devices = 1
+        self._part = float(kept)
+        """Of the audits that are kept, what one device may have."""
+        self._held = 0.0
+        """Weight of all, none with more than its part."""
+
+    def __len__(self) -> int:
+        """Slices."""
+        return len(self._slices)
 
     def add(self, device: str, new: Increment, devices: int) -> None:
         """`devices`: how many of the group run the version."""
-        self._devices = devices
-        part = self._part()
-        strata = self._newest(device, part)
-        escalated = (new.escalated, new.escalated_answered, new.escalated_disagreed)
-        strata.add(new.audits, escalated)
-        answered = sum(one.answered for one in new.audits)
-        self._audits[device] = self._audits.get(device, 0.0) + answered
+        self._divide(devices)
+        newest = self._open_slice(device)
+        strata = self._waiting.setdefault(device, Strata()) if newest is None else newest.strata
+        before = 0.0 if newest is None else newest.weight
+        strata.add(new.audits, (new.escalated, new.escalated_answered, new.escalated_disagreed))
+        if newest is None:
+            if not strata.audits and strata.escalated[1] < _ESCALATED_MIN:
+                return
+            newest = self._slices[self._next] = _Slice(device, self._waiting.pop(device))
+            self._by_device.setdefault(device, deque()).append(self._next)
+            self._next += 1
+        self._weigh(device, newest.weight - before)
         own = self._by_device[device]
-        while self._audits[device] - self._slices[own[0]].strata.audits >= part and len(own) > 1:
+        while self._weights[device] - self._slices[own[0]].weight >= self._part and len(own) > 1:
             self._remove(own[0])
-        held = sum(min(one, part) for one in self._audits.values())
         while len(self._slices) > 1:
             oldest = next(iter(self._slices))
             first = self._slices[oldest]
-            now = self._audits[first.device]
-            held += min(now - first.strata.audits, part) - min(now, part)
-            if held < self._kept:
+            if self._held + self._change(first.device, -first.weight) < self._kept:
                 return
             self._remove(oldest)
 
     def forget(self, device: str) -> None:
+        self._waiting.pop(device, None)
         for number in list(self._by_device.get(device, ())):
             self._remove(number)
 
@@ -141,56 +164,72 @@ class AuditWindow:
         device, whichever is more; nor many times the samples of the others.
         """
         found: list[Strata] = []
-        by_device = {
-            device: [self._slices[number].strata for number in numbers]
-            for device, numbers in self._by_device.items()
-        }
+        by_device = {device: self._of(device) for device in self._by_device}
         shares = self._shares()
-        samples = {
-            device: shares[device] * sum(one.samples for one in slices)
-            for device, slices in by_device.items()
-        }
+        samples = {device: shares[device] * one.samples for device, one in by_device.items()}
         every = sum(samples.values())
-        for device, slices in by_device.items():
+        for device, one in by_device.items():
             share, own = shares[device], samples[device]
             if len(samples) > 1 and own:
                 others = (every - own) / (len(samples) - 1)
                 share *= min(1.0, max(_TIMES * others, _SAMPLES_MIN) / own)
             found.append(Strata())
-            for one in slices:
-                found[-1].merge(one, share)
+            found[-1].merge(one, share)
         return found
 
-    def _newest(self, device: str, part: float) -> Strata:
-        own = self._by_device.setdefault(device, deque())
-        if not own or self._slices[own[-1]].strata.audits >= part / SLICES:
-            self._slices[self._next] = _Slice(device)
-            own.append(self._next)
-            self._next += 1
-        return self._slices[own[-1]].strata
+    def _of(self, device: str) -> Strata:
+        """Sum of its slices, with no more answers to escalated samples than it has of these: an answer
+        may come in a later slice than its sample, and be all that is left of it.
+        """
+        found = Strata()
+        for number in self._by_device[device]:
+            found.merge(self._slices[number].strata)
+        escalated, answered, disagreed = found.escalated
+        share = min(1.0, escalated / max(1.0, answered))
+        found.escalated = (escalated, share * answered, share * disagreed)
+        return found
 
-    def _part(self) -> float:
-        """Of the audits that are kept, what one device may have."""
-        return self._kept / max(1, min(self._devices, PARTS))
+    def _divide(self, devices: int) -> None:
+        part = self._kept / max(1, min(devices, PARTS))
+        if part != self._part:
+            self._part = part
+            self._held = sum(min(one, part) for one in self._weights.values())
+
+    def _open_slice(self, device: str) -> _Slice | None:
+        """Its newest one, where that has room."""
+        own = self._by_device.get(device)
+        found = self._slices[own[-1]] if own else None
+        is_full = found is None or found.strata.audits >= self._part / SLICES
+        return None if is_full else found
+
+    def _weigh(self, device: str, change: float) -> None:
+        self._held += self._change(device, change)
+        self._weights[device] = self._weights.get(device, 0.0) + change
+
+    def _change(self, device: str, change: float) -> float:
+        """Of what is held, where the device's weight changes by so much."""
+        now = self._weights.get(device, 0.0)
+        return min(now + change, self._part) - min(now, self._part)
 
     def _shares(self) -> dict[str, float]:
         """Share of each device's audits that counts."""
-        ordered, part = sorted(self._audits.values()), self._part()
+        ordered, part = sorted(self._weights.values()), self._part
         middle = ordered[(len(ordered) - 1) // 2] if ordered else 0.0  # of two, the quieter one
         most = part if len(ordered) == 1 else min(part, max(part / SLICES, middle))
-        return {device: min(1.0, most / max(n, 1.0)) for device, n in self._audits.items()}
+        return {device: min(1.0, most / n) for device, n in self._weights.items()}
 
     def _remove(self, number: int) -> None:
         gone = self._slices.pop(number)
         own = self._by_device[gone.device]
         own.remove(number)
-        self._audits[gone.device] -= gone.strata.audits
+        self._weigh(gone.device, -gone.weight)
         if not own:
-            del self._by_device[gone.device], self._audits[gone.device]
+            del self._by_device[gone.device], self._weights[gone.device]
 
 
 def estimate(strata: Strata, expected: float | None = None, z: float = Z_95) -> Accuracy | None:
-    """None where nothing was audited. `z`: half-width of the interval in standard errors.
+    """None where nothing was audited, or of no sample that audits stand for is known that there was
+    one. `z`: half-width of the interval in standard errors.
 
     Each stratum has Wilson's interval with continuity correction, which covers where few audits
     disagree, too (Newcombe, Statistics in Medicine 1998); variances are recovered from the ends and
@@ -207,10 +246,12 @@ def estimate(strata: Strata, expected: float | None = None, z: float = Z_95) -> 
     escalated, answered, wrong = strata.escalated
     if escalated > 0 and answered > 0:
         parts.append((escalated, answered, wrong))
-    total = sum(max(n, answered) for n, answered, _ in parts)
+    total = sum(n for n, _, _ in parts)
+    if total <= 0:
+        return None
     right = below = above = 0.0
     for n, answered, wrong in parts:
-        weight, rate = max(n, answered) / total, 1 - wrong / answered
+        weight, rate = n / total, 1 - wrong / answered
         low, high = _wilson(rate, answered, z)
         right += weight * rate
         below += (weight * (rate - low)) ** 2

@@ -12,7 +12,6 @@ from cloud.monitoring.drift.opened import Closed, Opened
 from cloud.monitoring.drift.settings import DriftSettings
 from cloud.monitoring.drift.track import DeviceTrack, GroupTrack, Of
 from cloud.monitoring.drift.tracks import Tracks
-from cloud.monitoring.drift.unheard import Unheard
 
 FLEET: Final = "fleet"
 """Name of its scope."""
@@ -28,7 +27,6 @@ class Board:
         self.alarms: dict[Key, Alarm] = {}
         self.not_opened = 0
         """Alarms without room."""
-        self.unheard = Unheard()
         self._gauges: dict[Key, Gauge] = {}
         self._watched: set[str] = set()
         """Devices that have a gauge."""
@@ -60,14 +58,12 @@ class Board:
     def left(self, device: str) -> None:
         """It has left the fleet; `tidy` ends its alarms."""
         self._left.add(device)
-        self.unheard.left(device)
 
     def replace(self, alarms: Iterable[Alarm]) -> None:
         """These are on, and no others."""
         for key in self.alarms:
             self._gauges.pop(key, None)
         self.alarms.clear()
-        self.unheard.clear()
         self.restore(alarms)
 
     @property
@@ -82,9 +78,7 @@ class Board:
         self, alarms: Iterable[Alarm], unheard_s: Mapping[str, float] = MappingProxyType({})
     ) -> None:
         """They are on since before: none of them opens twice."""
-        every = list(alarms)
-        self.unheard.restore(every)
-        for alarm in every:
+        for alarm in alarms:
             self.alarms[alarm.kind, alarm.scope] = alarm
             self._gauges[alarm.kind, alarm.scope] = Gauge(is_on=True)
             self._watched.add(alarm.scope.name)
@@ -124,8 +118,6 @@ class Board:
         self._gauges.pop(key, None)
         if (alarm := self.alarms.pop(key, None)) is not None:
             changes.append(opened.closed(alarm, why, now))
-            if key[0] is Kind.STALE and key[1].kind == "group":
-                self.unheard.closed((key[1].name, (key[1].model, key[1].version)))
 
     def _subsume(self, alarm: Alarm, now: float, changes: list[Change]) -> None:
         """What has become a part of another alarm is not one by itself any more."""
@@ -156,7 +148,7 @@ class Board:
 
     def tidy(self, now: float, changes: list[Change]) -> None:
         """Alarms of versions that a group or the fleet has left, and of devices and groups that are gone."""
-        self._since = now if self._since is None else self._since
+        self._since = now if self._since is None else min(now, self._since)  # a clock set back
         passed = 0.0 if self._tidied_at is None else max(0.0, now - self._tidied_at)
         self._tidied_at = now
         unheard, self._unheard_s = self._unheard_s, {}
@@ -168,10 +160,7 @@ class Board:
             groups = list(self._tracks.of_version(of)) if scope.kind == "fleet" else []
             if groups and self._is_no_fleet(of, now):
                 self.close(key, "fewer than two groups run this version now", now, changes)
-            elif (
-                group is not None and group.devices <= 0
-                and (scope.name, of) not in self.unheard.counts
-            ):  # fmt: skip
+            elif group is not None and group.devices <= 0:
                 self.close(key, "no device of it runs this version any more", now, changes)
             elif device is not None and device.of != of:
                 self.close(key, "it runs another version", now, changes)
@@ -208,7 +197,6 @@ class Board:
 
     def _is_no_fleet(self, of: Of, now: float) -> bool:
         running = {one.name for one in self._tracks.of_version(of) if one.devices > 0}
-        running.update(name for name, its in self.unheard.counts if its == of)
         return not running or (len(running) == 1 and not self.is_new(now))
 
     def is_new(self, now: float) -> bool:

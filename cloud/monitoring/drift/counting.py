@@ -138,7 +138,8 @@ def is_newer(meter: Meter, telemetry: Telemetry, now: float) -> bool:
         return False
     if telemetry.boot != meter.boot:
         return True
-    return 0 < telemetry.sequence - meter.sequence <= AHEAD_MAX + (now - meter.at)
+    passed = max(0.0, now - meter.at)  # the region's clock may be set back
+    return 0 < telemetry.sequence - meter.sequence <= AHEAD_MAX + passed
 
 
 def _row(telemetry: Telemetry, reference: Reference, doubts: list[Doubt]) -> Row:
@@ -212,10 +213,10 @@ def _audits(tally: Tally) -> tuple[Audits, ...]:
 
 
 def _escalated(tally: Tally) -> tuple[int, int, int]:
-    return (
-        tally.escalated, tally.answered - tally.audit_answered,
-        max(0, tally.disagreed - tally.audit_disagreed),
-    )  # fmt: skip
+    """Of a tally's escalated samples no more are answered than there are, in whichever report."""
+    answered = min(tally.answered - tally.audit_answered, tally.escalated)
+    disagreed = max(0, tally.disagreed - tally.audit_disagreed)
+    return tally.escalated, answered, min(disagreed, answered)
 
 
 def _grown(before: tuple[Audits, ...], after: tuple[Audits, ...]) -> tuple[Audits, ...] | None:

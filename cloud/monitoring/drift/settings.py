@@ -25,17 +25,18 @@ class DriftSettings(Section):
     class_psi: Positive = 0.8
     """The same for predicted classes: a site that sees three classes in four reaches 0.6."""
     device_times: Annotated[float, Field(ge=1)] = 2.0
-    """A single device is held to so many times these bounds: what it looks at is less mixed. In 50 quiet
+    """A single device is held to so many times these three: what it looks at is less mixed. In 50 quiet
     days of 24 cameras 1.6 times gave eight false alarms; seven were looked at, at up to 2.04 times."""
     missing_share: Annotated[float, Field(gt=0, le=1)] = 0.05
-    """Inputs without anything in them, from which on it is an alarm."""
+    """Inputs without anything in them, from which on it is an alarm; of a single device, too."""
     missing_expected: Annotated[float, Field(gt=0, le=1)] = 0.005
     """What is normal, for the test that chance is not enough."""
     false_alarms_per_day: Annotated[float, Field(gt=0, le=1)] = 0.01
     """By chance alone, of all scopes of one kind together (all devices, all groups, the fleet): each
     look at each feature of each scope gets its part of it. With three kinds, one in a month."""
     looks_to_open: Annotated[int, Field(ge=1, le=100)] = 2
-    """Successive looks, each with new samples, that must agree before an alarm opens."""
+    """Successive looks, each with new samples, that must agree before an alarm opens; silence, which has
+    lasted for some time by then, opens one at the first."""
     overwhelming: Annotated[float, Field(ge=1)] = 2.0
     """So many times the bound, and a chance that is squared, open it at the first look."""
     looks_to_close: Annotated[int, Field(ge=1, le=1000)] = 4
@@ -60,11 +61,14 @@ class DriftSettings(Section):
     silent_share: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Of a group's devices, silent together: an alarm. One of four is, one of a hundred is not."""
     forget_s: Positive = 604_800.0
-    """A device that has been silent for so long is not watched any more; presence knows of it."""
+    """A device that has said nothing for so long, and for twice as long as silence needs, is not watched
+    any more; presence knows of it."""
     devices_max: Count = 200_000
-    """Devices watched; further ones are counted and not watched. 2 KB each."""
+    """Devices watched; further ones are counted and not watched. 3.6 KB each, with
+    their part of their group's windows."""
     groups_max: Count = 2_000
-    """Groups times versions; 40 KB each at most."""
+    """Groups times versions; some 200 KB each where a hundred devices are audited, and 280 KB more where
+    each report has one sample."""
     alarms_max: Count = 1_000
     """Alarms that are on at once; further ones are counted and not opened: a fleet that has more has
     one cause."""
@@ -74,4 +78,5 @@ class DriftSettings(Section):
     """Reports that wait for a look at them. Beyond it they are dropped and counted: the next one of
     the device makes up for it."""
     references_max: Count = 200
-    """Versions whose references are held; the longest unused goes first."""
+    """Versions whose references are held; those that the registry does not have go first, then those that
+    the fewest devices run."""

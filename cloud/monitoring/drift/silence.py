@@ -25,13 +25,8 @@ def look(
 ) -> None:
     """Groups first, of each version; the fleet's where most of its groups fall silent."""
     names = tracks.silent(now)
-    board.unheard.look(tracks.devices, now, settings.forget_s)
-    silent: dict[_Key, float] = dict(board.unheard.counts)
-    devices = dict(silent)
-    for key, group in tracks.groups.items():
-        devices[key] = devices.get(key, 0.0) + group.devices
-    for key, some in names.items():
-        silent[key] = silent.get(key, 0.0) + len(some)
+    silent = {key: len(some) for key, some in names.items()}
+    devices = {key: group.devices for key, group in tracks.groups.items()}
     silent_of, devices_of = _by_model(silent), _by_model(devices)
     shares = {at: silent_of[at] / count for at, count in devices_of.items() if count > 0}
     for key in devices:

@@ -29,6 +29,17 @@ class DeviceTrack:
     """Since the last look."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A device that was silent, or late, when the record was written."""
+
+    name: str
+    group: str
+    of: Of
+    silence_s: float
+    interval_s: float
+
+
 @dataclass(slots=True)
 class Found:
     """What looks have found about one version in one group; it outlives a restart."""
@@ -37,6 +48,8 @@ class Found:
     """Kinds that looks have found gone, or never there, with this version."""
     drifts: set[Kind] = field(default_factory=set)
     """Kinds that the last look found, or one before it, and that are not gone since."""
+    left_at: float | None = field(default=None, compare=False)
+    """When a device that ran it was heard last, where the group had to make room since."""
 
     def is_clean(self, kind: Kind) -> bool:
         """It does not drift, or did not when it was last seen."""
@@ -53,6 +66,8 @@ class GroupTrack:
     audits: AuditWindow
     devices: int = 0
     """That run the version."""
+    members: dict[str, DeviceTrack] = field(default_factory=dict)
+    """The same, by name."""
     silent: int = 0
     """Of them, at the last look."""
     heard_at: float = 0.0

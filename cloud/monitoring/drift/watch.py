@@ -10,7 +10,7 @@ Not thread-safe. Alarms outlive it (`to_record`); windows fill again from what d
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import NormalDist
 
@@ -25,7 +25,7 @@ from cloud.monitoring.drift.documents import Alarm, Cause, Kind, Scope
 from cloud.monitoring.drift.evidence import Evidence
 from cloud.monitoring.drift.reference import Reference
 from cloud.monitoring.drift.settings import DriftSettings
-from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of
+from cloud.monitoring.drift.track import DeviceTrack, Found, GroupTrack, Of, Overdue
 from cloud.monitoring.drift.tracks import Tracks
 from shared.fleet.telemetry import Telemetry
 
@@ -35,6 +35,8 @@ class Watch:
         self._settings = settings
         self.tracks = Tracks(settings)
         self.board = Board(settings, self.tracks)
+        self._versions: Mapping[tuple[str, str], Sequence[tuple[Of, Found]]] = {}
+        """What was found until this look, by group and model."""
 
     @property
     def wanted(self) -> tuple[Of, ...]:
@@ -63,11 +65,11 @@ class Watch:
     def move(self, device: str, group: str) -> None:
         """It is in this group from now on."""
         self.tracks.move(device, group)
-        self.board.unheard.left(device, stays_in=group)
 
     def look(self, now: float) -> list[Change]:
         """What opens and closes now; groups before their devices."""
         changes: list[Change] = []
+        self._versions = self.tracks.versions()
         for of, reference in list(self.tracks.references.items()):
             groups = list(self.tracks.of_version(of))
             moved = self._look_at_groups(reference, groups)
@@ -82,7 +84,9 @@ class Watch:
         return changes
 
     def to_record(self) -> str:
-        """The alarms that are on, and with which versions groups were at peace, or drifted. JSON."""
+        """The alarms that are on, with which versions groups were at peace, or drifted, and who was silent
+        or late at the last look, for how many seconds. JSON.
+        """
         found = self.tracks.found()
         alarms = [alarm.model_dump(mode="json") for alarm in self.board.alarms.values()]
         return json.dumps({
@@ -90,6 +94,10 @@ class Watch:
             "unheard_s": self.board.unheard_s,
             "peace": [[at, *of, sorted(one.at_peace)] for (at, of), one in found.items()],
             "drifts": [[at, *of, sorted(one.drifts)] for (at, of), one in found.items()],
+            "overdue": [
+                [one.name, one.group, *one.of, round(one.silence_s, 1), one.interval_s]
+                for one in self.tracks.overdue()
+            ],
         })  # fmt: skip
 
     @classmethod
@@ -106,6 +114,10 @@ class Watch:
                 {Kind(kind) for kind in kinds},
                 {Kind(kind) for kind in drifts.get((at, model, version), ())},
             )
+        watch.tracks.recall(
+            Overdue(name, group, (model, version), float(silence_s), float(interval_s))
+            for name, group, model, version, silence_s, interval_s in found.get("overdue", ())
+        )
         return watch
 
     def _look_at_groups(
@@ -162,7 +174,10 @@ class Watch:
 
     def _look_at_devices(self, reference: Reference, now: float, changes: list[Change]) -> None:
         of = (reference.model, reference.version)
-        changed = [one for one in self.tracks.devices.values() if one.is_changed and one.of == of]
+        changed = [
+            one for group in self.tracks.of_version(of) for one in group.members.values()
+            if one.is_changed
+        ]  # fmt: skip
         if not changed:
             return
         for track in changed:
@@ -283,6 +298,6 @@ class Watch:
 
     def _versions_beside(self, group: GroupTrack) -> Iterator[Found]:
         """What was found about them, be it before a restart."""
-        for (name, of), found in self.tracks.found().items():
-            if name == group.name and of[0] == group.of[0] and of != group.of:
+        for of, found in self._versions.get((group.name, group.of[0]), ()):
+            if of != group.of:
                 yield found

@@ -1,9 +1,9 @@
 """The newest samples of a device and of a group, as sums that are bounded. Pure.
 
-A device's window is three rows of 16-bit counters: of 100,000 of them 60 MB. A group's has the newest
-reports of its devices, of which none has more than its part: who floods or lies does not speak for
-the others, and what remains without any one of them can be looked at by itself. The fleet's window
-is the sum of its groups'.
+A device's window is three rows of 16-bit counters: with 99 a row, 60 MB for 100,000 of them. A
+group's has the newest reports of its devices, of which none has more than its part: who floods or
+lies does not speak for the others, and what remains without any one of them can be looked at by
+itself. The fleet's window is the sum of its groups'.
 """
 
 from collections import deque
@@ -18,14 +18,14 @@ from cloud.monitoring.drift.reference import SAMPLES, Row
 SLICES: Final = 3
 PARTS: Final = 5
 """A device has at most a fifth of what a group's window must hold, where there are so many devices."""
-_ENTRY_MAX: Final = 10_000
-"""Samples of one report that are kept: rows are of 16 bits."""
 Kept = NDArray[np.uint16]
 Floats = NDArray[np.float64]
 
 
-def fitting(row: Row, samples_max: int = _ENTRY_MAX) -> Kept:
-    """The row as windows keep it, scaled down where it holds more than `samples_max`."""
+def fitting(row: Row, samples_max: int) -> Kept:
+    """The row as windows keep it, scaled down where it holds more than `samples_max`, of which 16 bits
+    hold 65,535.
+    """
     samples = int(row[SAMPLES])
     if samples > samples_max:
         row = (row * (samples_max / samples)).astype(np.uint32)
@@ -42,7 +42,7 @@ class DeviceWindow:
         self._at = 0
 
     def add(self, row: Kept, least: int) -> None:
-        """A row of at most 10,000 samples, and a window of at most as many: 16 bits hold both."""
+        """The samples of a row and half of `least` must fit into 16 bits: 65,535."""
         self._rows[self._at] += row
         if 2 * int(self._rows[self._at][SAMPLES]) >= least:
             self._at = (self._at + 1) % SLICES
@@ -87,7 +87,7 @@ class GroupWindow:
     keep more entries than their part needs, so there are at most about as many as `least`.
     """
 
-    __slots__ = ("_by_device", "_entries", "_least", "_next", "_weights")
+    __slots__ = ("_by_device", "_entries", "_held", "_least", "_next", "_part", "_weights")
 
     def __init__(self, least: int) -> None:
         self._least = least
@@ -96,6 +96,10 @@ class GroupWindow:
         self._by_device: dict[str, deque[int]] = {}
         self._weights: dict[str, int] = {}
         self._next = 0
+        self._part = least
+        """What one device may have, as devices were at the last report."""
+        self._held = 0
+        """Samples of all, none with more than its part."""
 
     def __len__(self) -> int:
         """Entries."""
@@ -106,21 +110,18 @@ class GroupWindow:
         entry = _Entry(device, row, int(row[SAMPLES]))
         if not entry.weight:
             return
-        part = self.part(devices)
+        self._divide(devices)
         self._entries[self._next] = entry
         own = self._by_device.setdefault(device, deque())
         own.append(self._next)
-        self._weights[device] = self._weights.get(device, 0) + entry.weight
+        self._weigh(device, entry.weight)
         self._next += 1
-        while self._weights[device] - self._entries[own[0]].weight >= part:
+        while self._weights[device] - self._entries[own[0]].weight >= self._part:
             self._remove(own[0])
-        held = sum(min(one, part) for one in self._weights.values())
-        while True:
+        while len(self._entries) > 1:
             oldest = next(iter(self._entries))
             first = self._entries[oldest]
-            now = self._weights[first.device]
-            held += min(now - first.weight, part) - min(now, part)
-            if held < self._least or len(self._entries) == 1:
+            if self._held + self._change(first.device, -first.weight) < self._least:
                 return
             self._remove(oldest)
 
@@ -149,10 +150,24 @@ class GroupWindow:
         rows *= np.minimum(1.0, most / np.maximum(weights, 1.0))[:, None]
         return Parts(names, rows, samples)
 
+    def _divide(self, devices: int) -> None:
+        if (part := self.part(devices)) != self._part:
+            self._part = part
+            self._held = sum(min(one, part) for one in self._weights.values())
+
+    def _weigh(self, device: str, change: int) -> None:
+        self._held += self._change(device, change)
+        self._weights[device] = self._weights.get(device, 0) + change
+
+    def _change(self, device: str, change: int) -> int:
+        """Of what is held, where the device's weight changes by so much."""
+        now = self._weights.get(device, 0)
+        return min(now + change, self._part) - min(now, self._part)
+
     def _remove(self, number: int) -> None:
         entry = self._entries.pop(number)
         own = self._by_device[entry.device]
         own.remove(number)
-        self._weights[entry.device] -= entry.weight
+        self._weigh(entry.device, -entry.weight)
         if not own:
             del self._by_device[entry.device], self._weights[entry.device]

@@ -243,6 +243,24 @@ def test_a_device_that_has_left_the_fleet_is_watched_no_more(region):
     asyncio.run(go())
 
 
+def test_a_clock_that_is_set_back_puts_off_neither_comparing_nor_keeping(region):
+    async def go():
+        region.now = 1e6
+        await region.turns(4)
+        region.now -= 86_400
+        await region.turn()
+        record = region.drifting._keeping.kept().record
+        gone = region.devices.pop()
+        region.fleet.remove(gone.name, "ann", region.now)
+        region.now += 600
+        await region.turns(8)
+        state = await region.drifting.state("device", None, None, "", 100)
+        assert {one.scope.name for one in state.scopes} == set(DEVICES[:-1])
+        assert region.drifting._keeping.kept().record != record
+
+    asyncio.run(go())
+
+
 def test_silent_devices_that_leave_the_fleet_after_a_restart_end_their_group_s_alarm(region):
     async def go():
         await region.turns(4)

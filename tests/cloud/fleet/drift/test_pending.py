@@ -26,6 +26,14 @@ def test_the_newest_report_of_a_life_waits_and_those_of_another_one_with_it():
     assert (len(pending), pending.take()) == (0, [])
 
 
+def test_a_report_that_comes_late_or_twice_takes_no_newer_one_s_place():
+    pending, device = Pending(10), Device("a")
+    late, newest = reported(device, 2.0), reported(device, 1.0)
+    copy = Waiting(newest.device, newest.report, 3.0)
+    assert all(pending.add(one) for one in (newest, late, copy))
+    assert pending.take() == [newest]
+
+
 def test_what_could_not_be_looked_at_waits_before_what_came_since():
     pending, device, other = Pending(10), Device("a"), Device("b")
     pending.add(reported(device))

@@ -59,6 +59,19 @@ def test_a_version_that_is_registered_later_is_asked_for_again_within_the_hour(
     assert references.due([], [late, there], 10_000.0) == []
 
 
+def test_a_clock_that_is_set_back_puts_off_no_question(home: RegistryProcess) -> None:
+    key = home.key_file("viewer")
+    references = References(RegistryAsk(urls=(home.url,), api_key_file=key), Random(1))
+    of = (MODEL, "9.9.9")
+    asyncio.run(references.of(of, 100_000.0))
+    assert references.due([], [of], 100_010.0) == []
+    assert references.due([], [of], 10.0) == [of]
+    away = References(RegistryAsk(urls=("http://127.0.0.1:1",), api_key_file=key), Random(1))
+    with pytest.raises(HybridgeError):
+        asyncio.run(away.of(of, 100_000.0))
+    assert away.due([of], [], 10.0) == [of]
+
+
 def test_a_version_that_is_watched_no_more_is_asked_for_no_more(home: RegistryProcess) -> None:
     references = References(
         RegistryAsk(urls=(home.url,), api_key_file=home.key_file("viewer")), Random(1)

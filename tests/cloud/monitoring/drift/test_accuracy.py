@@ -104,6 +104,31 @@ def test_a_device_that_claims_many_samples_does_not_weigh_as_all_of_them():
     assert estimate(window.total()).estimate >= 0.5
 
 
+def escalated(count, answered, disagreed):
+    audits = (Audits(0.1, 40, 4, 0),)
+    return Increment(np.zeros(EXTRAS, np.uint32), audits, count, answered, disagreed)
+
+
+def test_a_device_that_has_its_escalated_samples_answered_at_once_and_late_is_not_all_answers():
+    """So late that the samples have left."""
+    window = AuditWindow(400)
+    for turn in range(40):
+        for at in range(20):
+            window.add(f"d{at}", escalated(8, 8, 0), 20)
+        late = 16 * 30 if turn == 30 else 0
+        window.add("liar", escalated(16 * (turn < 30), late, late), 20)
+        assert estimate(window.total()).estimate >= 0.95
+
+
+def test_a_stratum_weighs_by_its_samples_and_not_by_its_answers():
+    found = Strata()
+    found.add([Audits(0.1, 90, 9, 0)], (10, 1000, 1000))
+    assert estimate(found).estimate == pytest.approx(0.9)
+    found = Strata()
+    found.add([Audits(0.1, 0, 9, 0)], (0, 0, 0))
+    assert estimate(found) is None
+
+
 def test_a_device_alone_counts_whatever_it_has():
     window = AuditWindow(400)
     for _ in range(100):
@@ -183,3 +208,61 @@ def test_without_each_device_is_what_the_others_come_to():
     assert sorted(disagreed) == [1, 8, 9]
     assert window.total().confident[0.1][1:] == (24, 9)
     assert list(AuditWindow(400).without_each()) == []
+
+
+@given(
+    st.integers(10, 60),
+    st.lists(
+        st.tuples(st.integers(0, 8), st.integers(0, 300), st.integers(0, 30), st.integers(1, 9)),
+        max_size=60,
+    ),
+)  # fmt: skip
+def test_slices_are_bounded_and_as_new_once_all_have_left(kept, reports):
+    """However many devices the group has meanwhile."""
+    window = AuditWindow(kept)
+    for device, answered, others, devices in reports:
+        audits = (Audits(0.1, answered * 10, answered, 0),)
+        new = Increment(np.zeros(EXTRAS, np.uint32), audits, others, others, 0)
+        window.add(f"d{device}", new, devices)
+        assert len(window) <= kept + 1
+    for one in range(9):
+        window.forget(f"d{one}")
+    assert len(window) == 0
+    for number in range(2 * kept):
+        window.add(f"d{number % 5}", increment(1, 0), 5)
+    assert kept - 1e-6 <= window.total().audits <= kept + kept / 5
+
+
+def test_what_nobody_answers_begins_no_slice():
+    """The cloud is away, or nothing is audited."""
+    window = AuditWindow(40)
+    for _ in range(5):
+        for at in range(1000):
+            window.add(f"d{at}", increment(0, 0), 1000)
+        assert len(window) == 0
+    for _ in range(2):
+        for at in range(1000):
+            window.add(f"d{at}", increment(1, 0), 1000)
+        assert len(window) == 40
+    assert window.total().audits == 40
+
+
+def test_what_was_said_before_anything_was_answered_counts_once_something_is():
+    window = AuditWindow(400)
+    for at in range(5):
+        for _ in range(9):
+            silent = (Audits(0.02, 10, 0, 0), Audits(0.5, 1, 0, 0))
+            window.add(f"d{at}", Increment(np.zeros(EXTRAS, np.uint32), silent), 5)
+        window.add(f"d{at}", increment(1, 0), 5)
+    assert {share: one[0] for share, one in window.total().confident.items()} == {
+        0.02: 450, 0.5: 45, 0.1: 50,
+    }  # fmt: skip
+
+
+def test_a_device_that_is_sure_of_nothing_counts_by_its_escalated_samples():
+    window = AuditWindow(400)
+    for _ in range(10):
+        window.add("sure", increment(4, 0), 2)
+        unsure = Increment(np.zeros(EXTRAS, np.uint32), (), 40, 40, 40)
+        window.add("unsure", unsure, 2)
+    assert estimate(window.total()).estimate == pytest.approx(0.5)

@@ -78,6 +78,14 @@ def test_a_first_report_of_a_device_that_has_been_up_for_long_is_no_news():
     assert told(meter, device.report(uptime_s=4030.0), 30)[1].increment.samples == 5
 
 
+def test_a_clock_that_is_set_back_keeps_out_no_report():
+    device, meter = begun()
+    for now in (100_000.0, 10.0, 40.0):
+        device.sees(30)
+        meter, counted = told(meter, device.report(), now)
+        assert counted.increment.samples == 30
+
+
 def test_counts_that_fall_within_a_tally_are_no_counts():
     device, meter = begun(100)
     device.samples -= 50
@@ -160,6 +168,28 @@ def test_answers_that_come_after_their_samples_count():
     device.disagreed = device.audit_disagreed = 1
     (audits,) = told(meter, device.report(), 60)[1].increment.audits
     assert (audits.confident, audits.answered, audits.disagreed) == (0, 9, 1)
+
+
+def test_of_escalated_samples_no_more_are_answered_than_there_were():
+    device, meter = begun()
+    device.sees(40)
+    device.escalated = 4
+    device.answered = device.disagreed = 2000
+    meter, counted = told(meter, device.report(), 30)
+    new = counted.increment
+    assert (new.escalated, new.escalated_answered, new.escalated_disagreed) == (4, 4, 4)
+    device.answered = device.disagreed = 4000
+    assert told(meter, device.report(), 60)[1].increment is None
+
+
+def test_answers_to_escalated_samples_count_in_whichever_report_they_come():
+    device, meter = begun()
+    device.sees(40)
+    device.escalated = 6
+    meter, _ = told(meter, device.report(), 30)
+    device.answered, device.disagreed = 6, 2
+    new = told(meter, device.report(), 60)[1].increment
+    assert (new.escalated, new.escalated_answered, new.escalated_disagreed) == (0, 6, 2)
 
 
 def test_a_share_that_stands_twice_is_not_believed():

@@ -22,7 +22,7 @@ def parts(sees):
         report = device.report()
         row = ours.row(report.sketches)
         row[-5:] = device.samples, 0, 0, device.looked, device.missing
-        window.add(device.name, fitting(row.astype(np.uint32)), len(sees))
+        window.add(device.name, fitting(row.astype(np.uint32), 800), len(sees))
     return window.parts(len(sees))
 
 

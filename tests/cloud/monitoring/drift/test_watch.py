@@ -454,6 +454,85 @@ def test_a_device_that_claims_versions_drives_no_reference_out():
     assert len(watch.tracks.references) == 3
 
 
+def blamed(field):
+    """The cause of what lyon's version 2.0.0 brings."""
+    (alarm,) = opened(field.turns(10, sure={"lyon": 0.2}))
+    assert alarm.scope.version == "2.0.0"
+    return alarm.cause
+
+
+def test_made_up_versions_take_no_version_that_ran_from_what_tells_causes():
+    field = Field({"lyon": 6}, DriftSettings(references_max=5))
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    field.turns(1, 5)
+    for number in range(20):
+        liar = Device("liar", version=f"9.9.{number}")
+        liar.sees(10)
+        field.watch.feed("liar", "lyon", liar.report(), field.now)
+        field.watch.know(without("m", liar.version))
+    assert set(field.watch.known) >= {("m", "1.0.0"), ("m", "2.0.0")}
+    assert blamed(field) is Cause.MODEL
+
+
+def test_what_a_version_s_devices_were_at_peace_with_outlives_its_reference():
+    field = Field({"lyon": 6}, DriftSettings(references_max=5))
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    field.turns(1, 5)
+    for number in range(4):
+        field.watch.know(reference(f"3.0.{number}"))
+    assert ("m", "1.0.0") not in field.watch.known
+    assert blamed(field) is Cause.MODEL
+
+
+def test_what_a_group_was_at_peace_with_outlives_its_room_and_is_forgotten_some_day():
+    field = Field({"lyon": 6}, DriftSettings(groups_max=2))
+    field.watch.know(reference("2.0.0"))
+    field.watch.look(field.now - DriftSettings().forget_s)  # it has run for long
+    field.turns(10)
+    swapped(field, "lyon", "2.0.0")
+    field.turns(1, 5)
+    field.devices["nice"] = [Device("nice-0")]
+    field.turns(2, 5)
+    assert ("lyon", ("m", "1.0.0")) not in field.watch.tracks.groups
+    assert blamed(field) is Cause.MODEL
+    field.now += DriftSettings().forget_s
+    field.turns(1)
+    assert ("lyon", ("m", "1.0.0")) not in field.watch.tracks.found()
+
+
+def test_what_was_found_about_made_up_versions_takes_no_room():
+    field = Field({"lyon": 1}, DriftSettings(groups_max=5, references_max=2))
+    for number in range(20):
+        liar = Device("liar", version=f"9.9.{number}")
+        field.watch.know(without("m", liar.version))
+        for _ in range(4):
+            liar.sees(100)
+            field.watch.feed("liar", "lyon", liar.report(), field.now)
+            field.turns(1)
+    assert field.watch.tracks.before == {}
+    for number in range(20):
+        field.watch.know(reference(f"1.0.{number}"))
+        swapped(field, "lyon", f"1.0.{number}")
+        field.turns(4, 200)
+    assert len(field.watch.tracks.before) == 5
+
+
+def test_a_device_has_one_version_asked_for():
+    watch, real = Watch(DriftSettings(references_max=10)), Device("real", version="2.0.0")
+    for number in range(100):
+        liar = Device("liar", version=f"9.9.{number}")
+        watch.feed("liar", "lyon", liar.report(), 1000.0 + number)
+    watch.feed("real", "lyon", real.report(), 1100.0)
+    assert watch.wanted == (("m", "9.9.99"), ("m", "2.0.0"))
+    for number in range(100):
+        watch.feed(f"d{number}", "lyon", Device("d", version=f"8.0.{number}").report(), 1200.0)
+    assert len(watch.wanted) == 10
+
+
 def test_what_windows_showed_before_they_began_anew_is_no_evidence():
     field = Field({"lyon": 6, "nice": 6})
     field.turns(10)
@@ -508,6 +587,30 @@ def test_one_blind_device_is_named_alone():
         field.devices["lyon"][3].sees(0, missing=40)
         field.turn(40)
     assert field.on() == {("missing", "device", "lyon-3")}
+
+
+def test_a_device_s_missing_inputs_are_held_to_the_bound_itself():
+    field = Field({"lyon": 6})
+    field.turns(10)
+    for _ in range(20):
+        field.devices["lyon"][3].sees(0, missing=3)
+        field.turn(37)
+    assert field.on() == {("missing", "device", "lyon-3")}
+
+
+def test_a_device_that_reports_once_a_day_is_silent_some_day_and_forgotten_later():
+    watch, device, other = Watch(DriftSettings(look_s=3600)), Device("rare"), Device("other")
+    watch.know(reference())
+    daily = device.report().model_copy(update={"interval_s": 86_400.0})
+    watch.feed("rare", "lyon", daily, 1000.0)
+    days = {"opened": [], "forgotten": []}
+    for hours in range(24 * 25):
+        now = 1000.0 + 3600 * hours
+        watch.feed("other", "lyon", other.report(), now)
+        days["opened"] += [hours / 24 for _ in opened(watch.look(now))]
+        days["forgotten"] += [hours / 24] * ("rare" not in watch.tracks.devices)
+    assert 10 <= days["opened"][0] < 10.1
+    assert 20 <= days["forgotten"][0] < 20.1
 
 
 def test_a_group_that_falls_silent_is_an_alarm_until_it_speaks():
@@ -592,6 +695,34 @@ def test_the_fleet_is_silent_whatever_version_its_groups_run():
     assert sorted(fleets) == ["1.0.0", "2.0.0"]
 
 
+@pytest.mark.parametrize("back", [900, 3600, 86_400])
+def test_a_clock_that_is_set_back_hides_neither_drift_nor_silence(back):
+    field = Field({"lyon": 6, "nice": 6})
+    field.now = 1e6
+    field.turns(10)
+    field.now -= back
+    field.devices.pop("nice")
+    field.turns(20, shifts={"lyon": FAR})
+    assert field.on() == {("input", "group", "lyon"), ("stale", "group", "nice")}
+
+
+@pytest.mark.parametrize("ahead", [3600, 8 * 86_400])
+def test_time_without_a_look_is_nobody_s_silence(ahead):
+    """The process stood still, or the clock is set ahead, for one look or for good."""
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    field.now += ahead
+    assert field.watch.look(field.now) == []
+    field.now -= ahead
+    assert field.turns(6) == []
+    field.now += ahead
+    field.devices.pop("nice")
+    assert field.turns(8) == []
+    assert len(field.watch.tracks.devices) == 8
+    field.turns(4)
+    assert field.on() == {("stale", "group", "nice")}
+
+
 def test_accuracy_under_what_the_bundle_promises_is_an_alarm():
     field = Field({"lyon": 6})
     field.watch.know(reference(expected=0.93))
@@ -673,6 +804,40 @@ def test_accuracy_as_promised_is_none():
     assert state.accuracy.estimate == pytest.approx(0.93, abs=0.03)
 
 
+def test_escalated_samples_weigh_as_many_as_there_were_whenever_their_answers_come():
+    field = Field({"lyon": 6})
+    for _ in range(20):
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            one.is_audited(0.1, 40, 4, 0)
+        field.turn(0)
+        for one in field.devices["lyon"]:
+            one.sees(40)
+            one.escalated += 40
+        field.turn(0)
+        for one in field.devices["lyon"]:
+            one.answered += 40
+            one.disagreed += 40
+        field.turn(0)
+    (state, *_), _ = page(field.watch, "group", None, None, "", 10)
+    assert state.accuracy.estimate == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_device_that_lies_about_its_escalated_samples_opens_no_alarm_of_accuracy():
+    field = Field({"lyon": 20})
+    field.watch.know(reference(expected=0.93))
+    for turn in range(30):
+        for at, one in enumerate(field.devices["lyon"]):
+            one.sees(40)
+            one.is_audited(0.1, 38, 4, 0)
+            lies = 2000 if at == 0 and turn > 10 else 0
+            one.escalated += 2
+            one.answered += 2 + lies
+            one.disagreed += lies
+        field.turn(0)
+    assert field.on() == set()
+
+
 def test_without_a_reference_silence_and_missing_inputs_are_still_seen():
     field = Field({"lyon": 4})
     field.watch = Watch(DriftSettings())
@@ -711,6 +876,13 @@ def test_alarms_that_were_on_do_not_open_twice():
     assert field.on() == before
     closed = field.turns(20)
     assert [type(change) for change in closed] == [Closed]
+
+
+def passes(field, seconds):
+    """With looks: without any it is nobody's silence."""
+    for _ in range(int(seconds / 300)):
+        field.now += 300
+        field.watch.look(field.now)
 
 
 def restarted(field):
@@ -756,7 +928,7 @@ def test_after_a_restart_silent_devices_are_forgotten_as_without_one():
     field.turns(20)
     restarted(field)
     field.turns(4)
-    field.now += DriftSettings().forget_s
+    passes(field, DriftSettings().forget_s)
     field.turns(6)
     assert field.on() == set()
 
@@ -792,6 +964,89 @@ def test_a_process_that_was_down_for_long_closes_no_alarm_by_that():
     assert field.watch.look(field.now) == []
     assert field.turns(4, shifts={"lyon": FAR}) == []
     assert field.on() == {("input", "group", "lyon")}
+
+
+def test_after_a_restart_those_are_silent_who_were_at_last_and_not_when_the_alarm_opened():
+    field = Field({"lyon": 10})
+    field.turns(10)
+    every = field.devices["lyon"]
+    for speaking in (every[2:], every[6:], every[:2] + every[6:]):
+        field.devices["lyon"] = speaking
+        field.turns(15)
+    restarted(field)
+    assert field.turns(20) == []
+    assert field.on() == {("stale", "group", "lyon")}
+    field.devices["lyon"] = every
+    (closed,) = field.turns(6)
+    assert closed.why == "it is as before"
+
+
+def test_who_dies_just_before_a_restart_is_silent_after_it():
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    field.devices.pop("lyon")
+    field.turns(4)
+    restarted(field)
+    (alarm,) = opened(field.turns(12))
+    assert (alarm.kind, alarm.scope.name, alarm.devices_count) == (Kind.STALE, "lyon", 4)
+
+
+def test_after_a_restart_those_whose_version_nobody_else_runs_are_silent_too():
+    field = Field({"lyon": 4, "nice": 4})
+    field.watch.know(reference("2.0.0"))
+    swapped(field, "lyon", "2.0.0")
+    field.turns(10)
+    field.devices.pop("lyon")
+    field.turns(20)
+    restarted(field)
+    field.turns(1)
+    assert field.watch.wanted == (("m", "2.0.0"),)
+    restarted(field)
+    field.watch.know(reference("2.0.0"))
+    field.turns(10)
+    assert field.on() == {("stale", "group", "lyon")}
+
+
+def test_an_alarm_of_silence_that_is_older_than_silence_may_be_outlives_a_restart():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    every = field.devices["lyon"]
+    long = DriftSettings().forget_s / 2
+    for speaking, seconds in ((every[2:], long), (every, long), (every[2:], 3600)):
+        field.devices["lyon"] = speaking
+        field.turn()
+        passes(field, seconds)
+    field.turns(2)
+    assert field.on() == {("stale", "group", "lyon")}
+    restarted(field)
+    assert field.turns(20) == []
+    assert field.on() == {("stale", "group", "lyon")}
+
+
+def test_the_time_that_a_restart_takes_is_nobody_s_silence():
+    field = Field({"lyon": 4, "nice": 4})
+    field.turns(10)
+    field.now += 100  # all are late
+    field.watch.look(field.now)
+    restarted(field)
+    field.now += 86_400
+    assert field.watch.look(field.now) == []
+    assert field.turns(20) == []
+
+
+def test_a_record_names_those_who_are_late_and_no_more_than_may_be():
+    field = Field({"lyon": 4})
+    field.turns(10)
+    assert json.loads(field.watch.to_record())["overdue"] == []
+    watch = Watch(DriftSettings())
+    watch.know(reference())
+    report = Device("d").report()
+    for number in range(12_000):
+        watch.feed(f"d{number}", "lyon", report, 1000.0 + number / 1000)
+    watch.look(1100.0)
+    names = {name for name, *_ in json.loads(watch.to_record())["overdue"]}
+    assert names == {f"d{number}" for number in range(2000, 12_000)}
+    assert len(watch.to_record()) < 600_000
 
 
 def test_after_a_restart_silent_groups_are_silent_still_for_the_fleet():

@@ -4,7 +4,8 @@
   (Siddiqi, Credit Risk Scorecards, 2006). Under no drift it is on average (k - 1)(1/n + 1/m) for k
   bins, n and m samples (Yurdakul, Statistical Properties of PSI, 2018), less what smoothing takes:
   that is subtracted, so without drift windows of any size read nothing on average. Under drift a
-  small one reads less than there is: of 18 bins, 200 samples nine tenths of it, 50 two thirds.
+  small one reads less than there is: of 18 bins, 200 samples nine tenths of it, 50 two thirds. An
+  alarm opens by PSI less all of the former: few samples must show the more of it.
 - Kolmogorov-Smirnov distance at the bins' edges.
 - The chance of it by a G-test of homogeneity with k - 1 degrees of freedom (Sokal, Rohlf, Biometry,
   2012, 17.4).
@@ -27,6 +28,8 @@ class Distances:
 
     samples: Floats
     psi: Floats
+    psi_least: Floats
+    """Less what smoothing takes, too: by what few samples show no alarm opens."""
     ks: Floats
     g: Floats
     """The G statistic."""
@@ -36,7 +39,7 @@ class Distances:
 def distances(reference: Reference, rows: NDArray[np.floating]) -> Distances:
     """`rows`: windows [N, width of the reference], fractions of samples allowed."""
     shape = (len(rows), len(reference.features))
-    found = Distances(*(np.zeros(shape) for _ in range(5)))
+    found = Distances(*(np.zeros(shape) for _ in range(6)))
     for place, feature in enumerate(reference.features):
         bins = np.asarray(rows[:, feature.begin : feature.end], np.float64)
         observed = np.add.reduceat(bins, feature.pooled, axis=1)
@@ -67,8 +70,10 @@ def _feature(feature: Feature, observed: Floats, found: Distances, place: int) -
     bins = observed.shape[1]
     n_safe = np.maximum(n, 1.0)
     p, q = _smoothed(feature, observed)
-    by_chance = (bins - 1) * (1 / n_safe + 1 / m) * (n / (n + 0.5 * bins)) ** 2
-    psi = ((q - p) * np.log(q / p)).sum(axis=1) - by_chance[:, 0]
+    by_chance = ((bins - 1) * (1 / n_safe + 1 / m))[:, 0]
+    smoothed = (n_safe / (n_safe + 0.5 * bins))[:, 0] ** 2
+    raw = ((q - p) * np.log(q / p)).sum(axis=1)
+    psi, psi_least = raw - by_chance * smoothed, raw - by_chance
     ks = np.abs(np.cumsum(observed / n_safe, axis=1) - np.cumsum(feature.expected / m)).max(axis=1)
     both = observed + feature.expected
     share = n / (n + m)
@@ -82,6 +87,7 @@ def _feature(feature: Feature, observed: Floats, found: Distances, place: int) -
     counted = n[:, 0] > 0
     found.samples[:, place] = n[:, 0]
     found.psi[:, place] = np.where(counted, np.maximum(psi, 0.0), 0.0)
+    found.psi_least[:, place] = np.where(counted, np.maximum(psi_least, 0.0), 0.0)
     found.ks[:, place] = np.where(counted, ks, 0.0)
     g = 2 * (ours.sum(axis=1) + theirs.sum(axis=1))
     found.g[:, place] = np.where(counted, np.maximum(g, 0.0), 0.0)

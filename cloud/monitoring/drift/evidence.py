@@ -67,6 +67,7 @@ class _Window:
     row: Floats
     samples: Floats
     psi: Floats
+    psi_least: Floats
     ks: Floats
     g: Floats
     freedom: Floats
@@ -178,13 +179,13 @@ def _evidence(held: _Held, window: _Window, rest: _Window | None) -> Evidence:
         kind, limit = kind_of(feature.name), held.psi[at]
         if left.psi[at] >= settings.gone_share * limit:
             there.add(kind)
-        if rest is None or rest.psi[at] < limit:
+        if rest is None or rest.psi_least[at] < limit:
             continue
         p = chance(float(rest.g[at]), int(window.freedom[at]))
         if p >= held.alpha:
             continue
         over.add(kind)
-        if rest.psi[at] >= settings.overwhelming * limit and p < held.alpha**2:
+        if rest.psi_least[at] >= settings.overwhelming * limit and p < held.alpha**2:
             overwhelming.add(kind)
         features.append(_figure(feature, at, window))
     known = _known(held, window)
@@ -245,6 +246,7 @@ def _without_any_one(reference: Reference, parts: Parts, window: _Window) -> _Wi
     shares = rows[:, MISSING] / np.maximum(rows[:, LOOKED], 1.0)
     return replace(
         window, row=rows[int(np.argmin(shares))], psi=found.psi.min(axis=0),
+        psi_least=found.psi_least.min(axis=0),
         g=found.g.min(axis=0),
     )  # fmt: skip
 
@@ -272,7 +274,7 @@ def _looked_at(reference: Reference, row: Floats) -> _Window:
 
 def _window(row: Floats, found: Distances, place: int) -> _Window:
     return _Window(
-        row, found.samples[place], found.psi[place], found.ks[place], found.g[place],
+        row, found.samples[place], found.psi[place], found.psi_least[place], found.ks[place], found.g[place],
         found.freedom[place],
     )  # fmt: skip
 

@@ -34,6 +34,12 @@ def test_without_drift_psi_is_as_often_over_nothing_as_under_it(samples):
     assert 0.4 < (found.psi[:, 0] == 0).mean() < 0.65
 
 
+def test_few_samples_must_show_more_for_an_alarm():
+    few, many = distances(REFERENCE, rows(50, 2000)), distances(REFERENCE, rows(5000, 2000))
+    assert (few.psi_least[:, 0] == 0).mean() > (few.psi[:, 0] == 0).mean() + 0.2
+    assert many.psi_least == pytest.approx(many.psi, abs=1e-3)
+
+
 def test_the_test_is_wrong_as_often_as_it_says():
     found = distances(REFERENCE, rows(200, 4000))
     p = np.asarray([

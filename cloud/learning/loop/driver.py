@@ -44,10 +44,8 @@ class LoopDriver:
         self._trouble = Trouble(log, now)
         self._triggering = Triggering(store, hands, settings, self.begin, now)
         self._kicks: dict[str, asyncio.Event] = {}
-        self._wake, self._drained = (
-            asyncio.Event(),
-            False,
-        )  # set where the running cycles are others
+        self._wake, self._drained = asyncio.Event(), False
+        """The first is set where the running cycles are others."""
 
     def kick(self, cycle: str | None = None) -> None:
         """A person changed the cycle, or (None) the loops."""

@@ -194,7 +194,7 @@ class FeedbackStore:
 
         with (
             self._files
-        ):  # a file that is being written is long: who reads this one is asked after it
+        ):  # for long, where one is written: only then it is asked who reads this one
             if who := reader(self.data_set(name, number).sha256):
                 raise Conflict(f"data set {name} {number}: {who} reads it; wait until that is over")
             gone, unnamed = self._database.write(change)

@@ -192,9 +192,8 @@ class FeedbackStore:
             )  # fmt: skip
             return gone, records.remove(connection, name, number)
 
-        with (
-            self._files
-        ):  # for long, where one is written: only then it is asked who reads this one
+        # For long, where one is written: only then it is asked who has yet to read this one.
+        with self._files:
             if who := reader(self.data_set(name, number).sha256):
                 raise Conflict(f"data set {name} {number}: {who} reads it; wait until that is over")
             gone, unnamed = self._database.write(change)

@@ -137,7 +137,7 @@ def test_a_job_whose_last_words_no_database_takes_is_failed_without_them(tmp_pat
 
     async def go():
         run, running = await begun(at, desk, around, "trains", steps=3)
-        run._notes.said(os.fsdecode(b"step\xff"), 1.0)
+        run.heard.notes.said(os.fsdecode(b"step\xff"), 1.0)
         await running
         job = run.job.id
         return run, await at.queue.job(job), await at.tracking.logs(job)

@@ -249,7 +249,10 @@ def test_nobody_there_is_exit_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hybridge("model", "list", "--registry", "http://127.0.0.1:9").code == 2
 
 
-def test_a_report_is_fetched(registry: OwnRegistry, released: Path, tmp_path: Path) -> None:
+def test_a_report_is_fetched(
+    registry: OwnRegistry, released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # a refusal is not broken in the middle of a word
     page = tmp_path / "new" / "report.html"
     found = registry.json("viewer", "model", "get", MODEL, "1.0.0", "--report", page)
     assert found["bytes"] == page.stat().st_size > 1000

@@ -39,7 +39,7 @@ def drift(
     ] = 800,
     epochs: Annotated[
         int, typer.Option(min=1, max=100, help="Of the training; a loop's own default is 12.")
-    ] = 4,
+    ] = 6,
     keep: Annotated[
         Path | None, typer.Option(help="Keep configurations, logs and state here.")
     ] = None,

@@ -34,8 +34,40 @@ def test_every_feature_has_a_sketch() -> None:
 def test_with_feedback_the_reference_is_the_field_and_a_tenth_of_base_data() -> None:
     field = bright(np.ones(200))
     made = reference.reference(IMAGES, SAYS, field, SAYS[:200])
-    assert {sum(s.counts) for s in made} == {reference.COUNTED}
+    (counted,) = {sum(s.counts) for s in made}
+    assert counted == pytest.approx(
+        1 / (0.1**2 / 300 + 0.9**2 / 200), abs=1
+    )  # what all of them tell
     assert low_share(made, 30.0) == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_few_rare_audits_are_no_bin_of_their_own() -> None:
+    """Of 1,080 samples four were audited at one in a hundred: they would be a quarter of the field."""
+    shares = np.ones(1080)
+    shares[:4] = 0.01
+    top = np.linspace(0.4, 0.8, 1080)
+    top[:4] = 0.9
+    says = np.stack([top, (1 - top) / 2, (1 - top) / 2], axis=1).astype(np.float32)
+    made = reference.reference(IMAGES, SAYS, bright(shares), says)
+    sketch = next(s for s in made if s.feature == "confidence")
+    sure = sum(sketch.counts[int(np.searchsorted(sketch.edges, 0.85)) :]) / sum(sketch.counts)
+    assert 4 / 1080 < sure < 0.12  # a bin is a twentieth
+    assert 500 < sum(sketch.counts) < 1080
+
+
+def test_many_rare_audits_stand_for_the_field() -> None:
+    """And a reference of them is worth no more than they are."""
+    shares = np.where(np.arange(400) < 200, 0.01, 1.0)
+    stand_for = reference.stands_for(shares)
+    assert stand_for[200:].tolist() == [1.0] * 200
+    assert stand_for[:200].sum() / stand_for.sum() == pytest.approx(0.99, abs=0.005)
+    made = reference.reference(IMAGES, SAYS, bright(shares), np.full((400, 3), 1 / 3, np.float32))
+    assert 200 < sum(made[0].counts) < 300
+
+
+def test_shares_that_hardly_differ_are_of_one_kind() -> None:
+    shares = np.linspace(0.0101, 0.0119, 90)
+    assert (reference.stands_for(shares) / (1 / shares)).min() > 0.7
 
 
 def test_a_sample_counts_for_as_many_as_it_stands_for() -> None:

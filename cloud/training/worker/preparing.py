@@ -21,6 +21,8 @@ from shared.disk import NoRoom, writing
 from shared.errors import NotTrusted, TooLarge, Unknown
 
 _FASHION_MNIST: Final = "fashion-mnist"
+REMADE: Final = ("inputs", "tmp")
+"""Of a job's folder, for each of its attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,27 @@ class Preparing:
         shutil.rmtree(self.folder(job), ignore_errors=True)
 
     def prune(self, held: frozenset[str]) -> None:
-        """Folders of jobs that this worker has not: the newest `folders_kept` stay. Never raises."""
+        """Of folders of jobs that this worker has not the newest `folders_kept` stay, with their checkpoints:
+        all else is brought anew. Never raises.
+        """
+        others = self._others(held)
+        for entry in others[: self.settings.folders_kept]:
+            for name in REMADE:
+                shutil.rmtree(entry / name, ignore_errors=True)
+        for entry in others[self.settings.folders_kept :]:
+            shutil.rmtree(entry, ignore_errors=True)
+
+    def make_room(self, held: frozenset[str]) -> None:
+        """The oldest of them go, as many as it takes: what is shared of a checkpoint is in the store. Never
+        raises.
+        """
+        for entry in reversed(self._others(held)):
+            if not self.lacks_room():
+                return
+            shutil.rmtree(entry, ignore_errors=True)
+
+    def _others(self, held: frozenset[str]) -> list[Path]:
+        """Folders of jobs that this worker has not, the newest first."""
         try:
             others = [
                 entry
@@ -142,9 +164,8 @@ class Preparing:
             ]
             others.sort(key=lambda entry: (-entry.stat().st_mtime, entry.name))
         except OSError:
-            return
-        for entry in others[self.settings.folders_kept :]:
-            shutil.rmtree(entry, ignore_errors=True)
+            return []
+        return others
 
 
 def _copied(bundle: Path, folder: Path) -> Path:
@@ -154,8 +175,10 @@ def _copied(bundle: Path, folder: Path) -> Path:
     target = folder / bundle.name
     with writing(target):
         folder.mkdir(parents=True, exist_ok=True)
-        if bundle.is_dir():
-            shutil.copytree(bundle, target)
+        if bundle.is_dir():  # not by `copytree`, whose error does not say that there is no room
+            for source in (bundle, *sorted(bundle.rglob("*"))):
+                to = target / source.relative_to(bundle)
+                to.mkdir() if source.is_dir() else shutil.copyfile(source, to)
         else:
             shutil.copyfile(bundle, target)
     return target

@@ -155,6 +155,9 @@ class TrainWorkerService:
     async def _lacks_room(self, preparing: Preparing) -> str:
         """Why it takes no jobs, said once; empty where it does."""
         lacks = await asyncio.to_thread(preparing.lacks_room)
+        if lacks:
+            await asyncio.to_thread(preparing.make_room, frozenset(self._runs.by_job))
+            lacks = await asyncio.to_thread(preparing.lacks_room)
         if lacks and not self._lacked:
             log.warning("no_room_for_jobs", extra={"why": lacks})
         elif self._lacked and not lacks:

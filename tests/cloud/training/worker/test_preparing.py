@@ -1,6 +1,8 @@
 """A job's folder: a checkpoint of another machine, old folders that go."""
 
 import asyncio
+import errno
+import os
 import shutil
 import signal
 import subprocess
@@ -12,10 +14,11 @@ from cloud.registry.artifacts.folder_blobs import FolderBlobs
 from cloud.training.documents import Half, JobSpec, JobState
 from cloud.training.store.claim_rows import Claimed
 from cloud.training.worker.bundles import BundleShelf
-from cloud.training.worker.preparing import Preparing
+from cloud.training.worker.preparing import Preparing, _copied
 from cloud.training.worker.sharing import CHECKPOINTS
 from cloud.training.worker.threads import Threads
 from shared.bundle.reader import open_bundle
+from shared.disk import NoRoom
 from shared.errors import Disconnected
 from tests.cloud.training.worker.standing import ROOT, Standing, until
 from tests.tiny_bundle import write_tiny_bundle
@@ -148,3 +151,55 @@ def test_no_job_begins_in_an_old_folder_that_is_being_removed(tmp_path, monkeypa
     at.close()
     assert removed
     assert (over.state, over.why) == (JobState.DONE, "")
+
+
+def folders(at, names):
+    """Each with a checkpoint and what an attempt was given; the first is the oldest."""
+    for age, name in enumerate(reversed(names)):
+        folder = at.config.work_dir / name
+        for inside in ("inputs/bundles", "tmp", CHECKPOINTS):
+            (folder / inside).mkdir(parents=True)
+            (folder / inside / "file").write_bytes(CONTENT)
+        os.utime(folder, (1e9 - age, 1e9 - age))
+
+
+def left(at):
+    """By folder, what is in it."""
+    return {
+        folder.name: sorted(one.name for one in folder.iterdir())
+        for folder in at.config.work_dir.iterdir() if folder.is_dir()
+    }  # fmt: skip
+
+
+def preparing_with(at, **settings):
+    worker = at.config.worker.model_copy(update=settings)
+    return Preparing(worker, at.blobs, None, at.config.work_dir)
+
+
+def test_of_jobs_that_a_worker_has_not_only_checkpoints_stay(tmp_path):
+    at = Standing(tmp_path / "at")
+    folders(at, ["old", "new", "ours"])
+    preparing_with(at, folders_kept=1).prune(frozenset({"ours"}))
+    assert left(at) == {"new": [CHECKPOINTS], "ours": [CHECKPOINTS, "inputs", "tmp"]}
+    at.close()
+
+
+def test_without_room_the_oldest_folders_go_and_never_one_of_a_job_that_runs(tmp_path):
+    at = Standing(tmp_path / "at")
+    folders(at, ["ours", "old", "new"])
+    preparing_with(at, free_bytes_min=1).make_room(frozenset({"ours"}))
+    assert sorted(left(at)) == ["new", "old", "ours"]
+    preparing_with(at, free_bytes_min=2**60).make_room(frozenset({"ours"}))
+    assert sorted(left(at)) == ["ours"]
+    at.close()
+
+
+def test_a_bundle_for_which_there_is_no_room_is_said_to_have_none(tmp_path, monkeypatch):
+    bundle = write_tiny_bundle(tmp_path / "bundle")
+
+    def full(source, to):
+        raise OSError(errno.ENOSPC, "No space left on device", str(to))
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(NoRoom, match="No space left on device; free space on its disk"):
+        _copied(bundle, tmp_path / "inputs")

@@ -75,7 +75,9 @@ class Judge:
         novel = watch.look(sample.tensor, time.monotonic())
         if watch.level != before:
             self._counters.add(f"became_{watch.level}")
-            log.info("novelty_changed", extra={"version": active.version, **watch.seen().fields()})
+            seen = watch.seen().fields()
+            seen["novelty"] = seen.pop("level")  # a line has another one
+            log.info("novelty_changed", extra={"version": active.version, **seen})
         if watch.raised_out and not out:
             self._counters.add("audits_raised_out")
         return novel

@@ -52,7 +52,7 @@ def _draw(out: "Console", found: "DriftState", *, is_one: bool) -> None:
         (
             scope_text(one.scope), f"{one.scope.model} {one.scope.version}", one.samples,
             one.devices, worst_text(one), accuracy_text(one.accuracy), share(one.novel_share),
-            share(one.escalated_share), share(one.missing_share), moment(one.updated_at),
+            share(one.escalated_share), share(one.missing_share), moment(one.updated_at or None),
         )
         for one in found.scopes
     )  # fmt: skip

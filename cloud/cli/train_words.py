@@ -23,7 +23,9 @@ STYLE: Final = {
     JobState.QUEUED: "dim", JobState.RUNNING: "cyan", JobState.STOPPING: "yellow",
     JobState.DONE: "green", JobState.FAILED: "red", JobState.CANCELLED: "yellow",
 }  # fmt: skip
-_REF: Final = re.compile(r"([a-z0-9][a-z0-9-]{0,63})@(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
+_REF: Final = re.compile(
+    r"([a-z0-9][a-z0-9-]{0,63})@(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII
+)
 
 
 def is_over(job: Job) -> bool:

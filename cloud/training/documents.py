@@ -9,15 +9,13 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from cloud.document import Actor, Document
-from shared.bundle.manifest import Name, Sha256, Share, Version
+from shared.bundle.manifest import VERSION, Name, Sha256, Share, Version
 from shared.plain_text import PLAIN
 
 TeamName = Name
 JobId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}$")]
 MetricName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.]{0,63}$")]
-BundleRef = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}@[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}$")
-]
+BundleRef = Annotated[str, StringConstraints(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}@{VERSION}$")]
 """`fashion-edge@1.0.0`: a version in the registry, or in the worker's `bundles` folders."""
 BaseName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 """Labelled base data that a worker has: `fashion-mnist`, or one of its `base_data` folder."""

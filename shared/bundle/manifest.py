@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self, assert_never
+from typing import Annotated, Final, Literal, Self, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 FORMAT = 1
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
-Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}$")]
+VERSION: Final = r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){2}"
+"""Without leading zeros: 01.0.0 beside 1.0.0 would be two of one rank."""
+Version = Annotated[str, StringConstraints(pattern=rf"^{VERSION}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
 Precision = Literal["int8", "fp16", "bf16", "fp32"]

@@ -5,6 +5,7 @@ Every model has a role of its own, so that a device reads its model's releases a
 
 import re
 
+from shared.bundle.manifest import VERSION
 from shared.errors import Malformed
 
 ROOT_BYTES_MAX = 64 * 1024  # 64 keys are 15 KB
@@ -22,10 +23,9 @@ ISSUED = "x-hybridge-issued"
 """Member of the timestamp: Unix seconds at which it was signed, by the registry's clock."""
 
 _NAME = r"[a-z0-9][a-z0-9-]{0,63}"
-_VERSION = r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}"
 _ROLE = re.compile(rf"root|targets|snapshot|timestamp|model-{_NAME}")
 _FILE = re.compile(rf"(?:([1-9][0-9]{{0,9}})\.)?({_ROLE.pattern})\.json")
-_TARGET = re.compile(rf"({_NAME})/({_VERSION})/manifest\.json")
+_TARGET = re.compile(rf"({_NAME})/({VERSION})/manifest\.json")
 
 
 def model_role(model: str) -> str:

@@ -93,8 +93,6 @@ class DataSetRoutes:
 
     async def _build(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        if name == "plan":
-            raise Malformed("a data set cannot be named plan: that is what plans are asked by")
         spec = await self._asking.read(request, DataSetSpec)
         made = await asyncio.to_thread(
             self._store.build, name, spec, actor_of(request), self._now()

@@ -9,6 +9,7 @@ from cloud.learning.client.fetching import fetch
 from cloud.learning.client.settings import LearningClientSettings
 from cloud.registry.client.connection import Connection, quoted
 from cloud.registry.client.uploads import Moved
+from shared.errors import Malformed
 
 _PATH: Final = "/v1/data-sets"
 
@@ -34,6 +35,8 @@ class DataSets:
 
     async def build(self, name: str, spec: DataSetSpec) -> DataSetVersion:
         """The next version of that name; the present one where nothing has changed since."""
+        if name == "plan":
+            raise Malformed("a data set cannot be named plan: that is what plans are asked by")
         path = _of(name)
         found = await self._connection.json(
             "POST", path, document=_document(spec), is_repeatable=True

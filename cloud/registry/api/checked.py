@@ -4,17 +4,17 @@ import re
 from typing import Final
 
 from cloud.api.checked import PathRules, shown
+from shared.bundle.manifest import VERSION
 from shared.errors import Malformed
 
 _NAME: Final = r"[a-z0-9][a-z0-9-]{0,63}"
-_VERSION: Final = r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}"
 _MACHINE: Final = r"[A-Za-z0-9_.-]{1,64}"
 _ROLE: Final = rf"(root|targets|snapshot|timestamp|model-{_NAME})"
 
 PATHS: Final = PathRules({
     "model": (_NAME, "1 to 64 of a-z, 0-9 and '-', as 'fashion-edge'"),
     "data_set": (_NAME, "1 to 64 of a-z, 0-9 and '-', as 'fashion-test'"),
-    "version": (_VERSION, "three numbers, as '1.4.0'"),
+    "version": (VERSION, "three numbers, as '1.4.0'"),
     "number": (r"[1-9][0-9]{0,5}", "a number from 1, as '3'"),
     "sha256": (r"[0-9a-f]{64}", "64 lowercase hexadecimal digits"),
     "id": (r"[0-9a-f-]{36}", "an evaluation's id, as it was given"),

@@ -13,6 +13,7 @@ from cloud.learning.loop.record import data_spec
 from cloud.learning.loop.sample_hand import SampleHand
 from cloud.learning.loop.wishes import unlabelled
 from shared.errors import Refused
+from shared.wire.envelope import Payload
 from tests.cloud.feedback.world import MODEL, NOW, World, row, sample_of, world
 
 GROUPS = {"north": ("cam-1", "cam-2"), "empty": ()}
@@ -149,3 +150,18 @@ def test_labels_of_what_another_cloud_model_answered_take_no_place_among_those_t
     assert everything != e.Paired()
     assert asyncio.run(hand(here, labels_read_max=10).counted(command)).people == everything
     assert "--cloud-model tiny-cloud" in unlabelled(command)
+
+
+def test_a_picture_that_came_often_is_one_picture_to_the_teacher_gate(here):
+    """A still camera's proves no more than once; nor does one that nobody can read."""
+    payload = Payload("raw", "uint8", (4, 4), bytes(range(16)))
+    lost = Payload("raw", "uint8", (4, 4), b"too short")
+    still = [row(n, device="still", label=1, at=NOW + n, payload=payload) for n in range(200, 240)]
+    broken = [row(n, device="still", label=1, at=NOW + n, payload=lost) for n in range(240, 244)]
+    here.write(*still, *broken)
+    for n in range(200, 244):
+        here.store.label("still", sample_of(n), 1, "ada", NOW)
+    settings = LoopSettings.model_validate({"model": MODEL, "teacher": "tiny-cloud"})
+    spec = data_spec(settings, None, None).model_copy(update={"holdout_share": 0.5})
+    counted = asyncio.run(hand(here).counted(c.Count(spec=spec, teacher="tiny-cloud")))
+    assert (counted.samples, counted.people.count) == (124, 1)

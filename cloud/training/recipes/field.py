@@ -46,6 +46,19 @@ class Field:
         weights = 1 / self.shares
         return weights / weights.mean() if len(weights) else weights
 
+    @property
+    def once(self) -> NDArray[np.bool_]:
+        """[N]: one of each picture, one that a person labelled where there is one: what a still camera sends a
+        hundred times proves no more than once.
+        """
+        found = np.zeros(len(self), np.bool_)
+        seen = set[bytes]()
+        for number in np.argsort(self.sources, kind="stable"):
+            picture = hashlib.sha256(self.images[number].tobytes()).digest()
+            found[number] = picture not in seen
+            seen.add(picture)
+        return found
+
     def fair_draw(self, rng: np.random.Generator) -> NDArray[np.bool_]:
         """[N]: which of them are spread as what devices see; often sent kinds are thinned."""
         if not len(self):

@@ -36,7 +36,7 @@ def of_model(
 def of_holdout(
     logits: Floats, holdout: Field, calibration: Calibration, parent: Answering | None
 ) -> Figures:
-    """By who labelled it; `logits` [N, classes] are the new model's for it."""
+    """By who labelled it, each picture once; `logits` [N, classes] are the new model's for it."""
     found = Figures()
     if not len(holdout):
         return found | {names.holdout_rows("all"): 0.0}
@@ -44,10 +44,12 @@ def of_holdout(
     before = None
     if parent is not None:
         before = parent.logits(holdout.images).argmax(1) == holdout.labels
+    once = holdout.once
     kinds: dict[LabelledBy, NDArray[np.bool_]] = {
-        "person": holdout.by_person, "cloud": ~holdout.by_person,
-        "all": np.ones(len(holdout), np.bool_),
-    }  # fmt: skip
+        "person": holdout.by_person & once,
+        "cloud": ~holdout.by_person & once,
+        "all": once,
+    }
     for by, which in kinds.items():
         found[names.holdout_rows(by)] = float(which.sum())
         if not which.any():

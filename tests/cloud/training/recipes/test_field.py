@@ -99,3 +99,13 @@ def test_a_fair_draw_has_each_kind_as_often_as_devices_see_it() -> None:
     drawn = field.fair_draw(np.random.default_rng(1))
     assert field.labels[drawn].mean() == pytest.approx(0.7, abs=0.02)
     assert np.average(field.labels, weights=field.weights) == pytest.approx(0.7, abs=0.02)
+
+
+def test_a_picture_that_came_often_is_measured_once_by_a_persons_label() -> None:
+    images = np.zeros((5, 2, 2), np.uint8)
+    images[3:] = 9
+    field = Field(
+        images, np.array([1, 1, 2, 0, 0]), np.full((5, 3), 1 / 3, np.float32),
+        np.array([1, 1, 0, 1, 1], np.uint8), np.ones(5),
+    )  # fmt: skip
+    assert np.flatnonzero(field.once).tolist() == [2, 3]

@@ -38,12 +38,14 @@ class TriggerKind(StrEnum):
 
 WAIT_S_MAX: Final = 1e9
 """Seconds, 31 years: whoever writes more means never."""
+SAMPLES_MAX: Final = 10_000_000
+"""More than a feedback store keeps: a loop that waits for them waits for ever."""
 
 
 class Triggers(Document):
     """Any of them begins a cycle; None: it never does."""
 
-    samples: Annotated[int, Field(ge=1)] | None = None
+    samples: Annotated[int, Field(ge=1, le=SAMPLES_MAX)] | None = None
     """New feedback samples since the last cycle."""
     drift: bool = True
     """An alarm of kind input, answer or accuracy on a group or the fleet."""
@@ -51,7 +53,7 @@ class Triggers(Document):
     """The upper bound of the accuracy estimate's interval is below this."""
     every_s: Annotated[float, Field(ge=60, le=WAIT_S_MAX)] | None = None
     """Since the last cycle began."""
-    samples_min: Annotated[int, Field(ge=1)] = 500
+    samples_min: Annotated[int, Field(ge=1, le=SAMPLES_MAX)] = 500
     """No cycle begins with fewer samples, whatever triggers it: it waits for them."""
     pause_s: Annotated[float, Field(ge=0, le=WAIT_S_MAX)] = 3600.0
     """After a cycle that ended, whatever way; at least five minutes after one that led to no new model."""
@@ -60,7 +62,7 @@ class Triggers(Document):
 class Teacher(Document):
     """Whether the cloud's labels may teach."""
 
-    labelled_min: Annotated[int, Field(ge=0)] = 50
+    labelled_min: Annotated[int, Field(ge=0, le=SAMPLES_MAX)] = 50
     """Samples of the data set's holdout that a person must have labelled before training; 0 asks
     nobody, and then nobody knows what the cloud's labels are worth."""
     margin: Share = 0.0
@@ -107,7 +109,7 @@ class LoopSettings(Document):
     rollout_stages: Literal["default", "fast"] = "default"
     watch_s: Annotated[float, Field(ge=0, le=WAIT_S_MAX)] = 86_400.0
     """How long alarms on the new version still end the cycle as failed."""
-    refit_every_s: Annotated[float, Field(gt=0, le=WAIT_S_MAX)] | None = None
+    refit_every_s: Annotated[float, Field(ge=60, le=WAIT_S_MAX)] | None = None
     """Fit the escalation threshold anew on fresh audits, without a new model; None: never."""
 
     @model_validator(mode="after")

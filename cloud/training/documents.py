@@ -215,7 +215,7 @@ class Quota(Document):
     team: TeamName
     cpus_max: Annotated[int, Field(ge=0, le=10_000)]
     queued_max: Annotated[int, Field(ge=0, le=10_000)] = 100
-    weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    weight: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
 
 
 class WorkerState(Document):

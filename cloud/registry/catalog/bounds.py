@@ -11,6 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from shared.bundle.manifest import VERSION
 from shared.errors import Malformed, TooLarge
 
 DEPTH_MAX: Final = 16
@@ -20,7 +21,7 @@ ENTRY_BYTES_MAX: Final = 256 * 1024
 _INT_MAX: Final = 2**63
 _BAD: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5})){2}")
+_VERSION: Final = re.compile(VERSION)
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[0-9a-f-]{36}")
 _ROLE: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,79}")
